@@ -1,0 +1,38 @@
+# `make run` and `make test` need python3 and nothing else: they make .venv and install what is pinned.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: run test lint bench clean lock install
+
+run: install  ## the whole loop on the built-in letters: recognize, reject, label, learn
+	$(BIN)/openworld demo --output demo
+
+test: lint  ## every check and every test
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install  ## speed benchmarks; those on real data need OPENWORLD_DATA
+	$(BIN)/python -m benchmarks.speed
+
+install: $(INSTALLED)
+
+$(INSTALLED): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(INSTALLED)
+
+lock:  ## resolve the pinned versions again (needs `pip install uv`)
+	uv pip compile pyproject.toml --group dev --extra evaluate --universal --python-version 3.11 \
+		--generate-hashes --no-header --upgrade -o requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist demo report .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

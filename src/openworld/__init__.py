@@ -1,0 +1,1 @@
+"""Recognition in an open world."""
