@@ -1,1 +1,57 @@
-"""Recognition in an open world."""
+"""openworld: recognition in an open world.
+
+It names what it knows, answers unknown to what it does not, and learns new classes as they come.
+The public names are imported when they are first used, so that `import openworld` is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from openworld._version import __version__
+
+if TYPE_CHECKING:
+    from openworld.model_file import ModelFileError, load, save
+    from openworld.recognition import (
+        F1,
+        Calibration,
+        ClassStatistics,
+        CrossClassValidation,
+        EuclideanMetric,
+        FalseAcceptRate,
+        KnownRecall,
+        NCMMetric,
+        NearestClassMean,
+        NearestNonOutlier,
+        SoftmaxThreshold,
+    )
+
+__all__ = [
+    "F1",
+    "Calibration",
+    "ClassStatistics",
+    "CrossClassValidation",
+    "EuclideanMetric",
+    "FalseAcceptRate",
+    "KnownRecall",
+    "ModelFileError",
+    "NCMMetric",
+    "NearestClassMean",
+    "NearestNonOutlier",
+    "SoftmaxThreshold",
+    "__version__",
+    "load",
+    "save",
+]
+
+_MODEL_FILE = {"ModelFileError", "load", "save"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'openworld' has no attribute {name!r}")
+    module = "openworld.model_file" if name in _MODEL_FILE else "openworld.recognition"
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

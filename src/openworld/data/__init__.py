@@ -1,0 +1,1 @@
+"""Data sets: the ones a user brings, and the built-in letters."""

@@ -1,0 +1,356 @@
+"""The built-in data set: over 1,300 letters, each drawn in 12 to 16 typefaces; nothing to download.
+
+The typefaces are the ones inside matplotlib's wheel: the DejaVu text faces and the STIX text faces. A
+class is a letter (a code point whose Unicode category is L), a sample is that letter in one typeface, and
+the typeface is the group to split by: train on some faces, test on faces never seen.
+
+How a letter is drawn
+    Unhinted, at one font size (17 pixels to the em) on one baseline, its ink centred horizontally, at 8
+    times the resolution and averaged down to 28 x 28 grey levels. No letter is scaled to its box, because
+    size and height on the line are what tell ``o`` from ``O`` and ``ˈ`` from ``ˌ``. 17 pixels is the
+    largest whole size at which the tallest (``Ǘ``), the deepest (``Ģ``) and the widest (``Ж``) letter all
+    fit, accents and all, with an empty margin of one pixel.
+
+Which letters are kept
+    Those that exist in at least 12 of the 16 faces. A glyph without ink, a copy of the face's
+    "missing character" box and a glyph too big for the image count as not existing.
+
+Which letters are one class
+    Latin ``A``, Greek ``Α`` and Cyrillic ``А`` share their shape. Two letters look alike in a face when no
+    pixel differs by more than a fifth of the grey scale; they are twins when they look alike in at least
+    half of the faces that have both, and twins of twins are twins. Of a set of twins only the letter with
+    the smallest code point stays. The largest difference is compared, not the mean: it is blind to an
+    accent moved by a fraction of a pixel, but not to a caron in place of a breve, however big the letter
+    below them.
+
+The images are the same wherever the same wheel of matplotlib is installed: it carries the fonts and the
+FreeType that draws them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import tempfile
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+if TYPE_CHECKING:
+    from matplotlib.ft2font import FT2Font
+
+__all__ = ["Letters", "load_letters"]
+
+FACES = (
+    "DejaVuSans",
+    "DejaVuSans-Bold",
+    "DejaVuSans-BoldOblique",
+    "DejaVuSans-Oblique",
+    "DejaVuSansMono",
+    "DejaVuSansMono-Bold",
+    "DejaVuSansMono-BoldOblique",
+    "DejaVuSansMono-Oblique",
+    "DejaVuSerif",
+    "DejaVuSerif-Bold",
+    "DejaVuSerif-BoldItalic",
+    "DejaVuSerif-Italic",
+    "STIXGeneral",
+    "STIXGeneralBol",
+    "STIXGeneralBolIta",
+    "STIXGeneralItalic",
+)
+SIDE = 28  # pixels, of an image
+RECIPE = 1  # to be raised whenever the images, or the choice of letters, change
+
+_FEWEST_FACES = 12
+_OVERSAMPLING = 8
+_CANVAS = SIDE * _OVERSAMPLING  # from here on in small pixels, 8 to a pixel
+_EM = 17 * _OVERSAMPLING
+_BASELINE = 162  # rows below the top: leaves equal room above the tallest and below the deepest letter
+_ALIKE = 51  # the largest difference of a grey level (of 255) between letters that look alike
+_PAIRS_AT_ONCE = 16384  # bounds memory; 12 MB of each image of a pair
+
+
+@dataclass(frozen=True, eq=False)
+class Letters:
+    """Letters drawn in typefaces, one row per letter and face, sorted by letter, then by face.
+
+    Parameters
+    ----------
+    images : array of uint8, shape (n_samples, 28, 28)
+        0 is paper, 255 is ink.
+    labels : array of str, shape (n_samples,)
+        The letter itself, such as ``"A"``.
+    faces : array of str, shape (n_samples,)
+        The typeface, such as ``"DejaVuSans-Bold"``: the group to split by.
+
+    Notes
+    -----
+    The three arrays are read-only.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.str_]
+    faces: NDArray[np.str_]
+
+    def __post_init__(self) -> None:
+        for name in ("images", "labels", "faces"):
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    @property
+    def classes(self) -> NDArray[np.str_]:
+        """The letters, each once, in the order of their code points; shape (n_classes,)."""
+        return np.unique(self.labels)
+
+    @property
+    def X(self) -> NDArray[np.float32]:
+        """The images as rows of numbers from 0 to 1, made anew each time; shape (n_samples, 784)."""
+        return self.images.reshape(-1, SIDE * SIDE).astype(np.float32) / np.float32(255)
+
+
+def load_letters(*, cache: bool = True, progress: Callable[[int, int], None] | None = None) -> Letters:
+    """Load the built-in letters: drawn on the first call (some seconds), read from disk after that.
+
+    Parameters
+    ----------
+    cache : bool, default True
+        Whether to read the letters from the cache folder if they are there, and to keep them there if
+        not. The folder is ``$OPENWORLD_CACHE``, else ``$XDG_CACHE_HOME/openworld``, else
+        ``~/.cache/openworld``. A damaged file is replaced; a folder that cannot be written to is warned of
+        once, and the letters are drawn all the same.
+    progress : callable, optional
+        Called as ``progress(faces_drawn, faces_in_all)`` after each typeface; not called when the letters
+        come from the cache.
+
+    Returns
+    -------
+    Letters
+        The images, the letter and the typeface of each.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib, whose typefaces these are, is not installed.
+    """
+    _require_matplotlib()
+    letters = _read_cache() if cache else None
+    if letters is None:
+        letters = _draw_letters(progress)
+        if cache:
+            _write_cache(letters)
+    return letters
+
+
+def _require_matplotlib() -> None:
+    try:
+        import matplotlib.ft2font  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "the built-in letters are drawn in matplotlib's typefaces: pip install openworld[evaluate]"
+        ) from error
+
+
+# --- Drawing ---
+
+
+def _draw_letters(progress: Callable[[int, int], None] | None) -> Letters:
+    fonts = [_open_font(face) for face in FACES]
+    letters = _common_letters(fonts)
+    images = np.zeros((len(fonts), len(letters), SIDE, SIDE), np.uint8)
+    for done, font in enumerate(fonts, start=1):
+        _draw_face(font, letters, out=images[done - 1])
+        if progress is not None:
+            progress(done, len(fonts))
+    return _select(images, np.array(letters))
+
+
+def _open_font(face: str) -> FT2Font:
+    import matplotlib
+    from matplotlib.ft2font import FT2Font
+
+    font = FT2Font(os.path.join(matplotlib.get_data_path(), "fonts", "ttf", f"{face}.ttf"))
+    font.set_size(_EM, 72)  # at 72 dots per inch a point is a pixel
+    return font
+
+
+def _common_letters(fonts: list[FT2Font]) -> list[str]:
+    """The letters that enough faces claim to have, in the order of their code points."""
+    claims = Counter(chr(point) for font in fonts for point, glyph in font.get_charmap().items() if glyph)
+    return sorted(
+        char
+        for char, faces in claims.items()
+        if faces >= _FEWEST_FACES and unicodedata.category(char).startswith("L")
+    )
+
+
+def _draw_face(font: FT2Font, letters: list[str], out: NDArray[np.uint8]) -> None:
+    """Draw into `out` the letters that the face really has; the others stay blank."""
+    from matplotlib.ft2font import LoadFlags
+
+    font.load_glyph(font.get_char_index(0x10FFFF), LoadFlags.NO_HINTING)  # no character: the missing glyph
+    no_letter = (b"", _outline(font))
+    for index, letter in enumerate(letters):
+        if font.get_char_index(ord(letter)):
+            glyph = font.load_char(ord(letter), LoadFlags.NO_HINTING)
+            if _outline(font) not in no_letter:
+                out[index] = _draw(font, letter, top=math.ceil(glyph.bbox[3] / 64))
+
+
+def _outline(font: FT2Font) -> bytes:
+    """The outline of the glyph loaded last; empty if it has none."""
+    return font.get_path()[0].tobytes()
+
+
+def _draw(font: FT2Font, letter: str, top: int) -> NDArray[np.uint8]:
+    """Draw a letter that rises `top` small pixels above the baseline; blank if it does not fit."""
+    from matplotlib.ft2font import LoadFlags
+
+    font.set_text(letter, flags=LoadFlags.NO_HINTING)
+    font.draw_glyphs_to_bitmap()
+    ink = _trim(font.get_image())
+    height, width = ink.shape
+    row, column = _BASELINE - top, (_CANVAS - width) // 2
+    canvas = np.zeros((_CANVAS, _CANVAS), np.uint8)
+    if 0 <= row <= _CANVAS - height and column >= 0:
+        canvas[row : row + height, column : column + width] = ink
+    return _average_down(canvas)
+
+
+def _trim(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Cut the empty margins off."""
+    rows, columns = np.flatnonzero(image.any(axis=1)), np.flatnonzero(image.any(axis=0))
+    if not len(rows):
+        return image[:0, :0]
+    return image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+
+
+def _average_down(canvas: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The mean of each block of small pixels, rounded; in integers, so the same on every machine."""
+    strips = canvas.reshape(SIDE, _OVERSAMPLING, _CANVAS).sum(axis=1, dtype=np.uint16)
+    blocks = strips.reshape(SIDE, SIDE, _OVERSAMPLING).sum(axis=2, dtype=np.uint16)
+    area = np.uint16(_OVERSAMPLING**2)
+    means: NDArray[np.uint16] = (blocks + area // 2) // area
+    return means.astype(np.uint8)
+
+
+# --- Choosing ---
+
+
+def _select(images: NDArray[np.uint8], letters: NDArray[np.str_]) -> Letters:
+    """Of images (n_faces, n_letters, 28, 28), blank where absent, keep frequent letters and no twins."""
+    frequent = _present(images).sum(axis=0) >= _FEWEST_FACES
+    images, letters = images[:, frequent], letters[frequent]
+    kept = _first_of_twins(images)
+    images, letters = images[:, kept], letters[kept]
+    of_letter, of_face = np.nonzero(_present(images).T)
+    return Letters(images[of_face, of_letter], letters[of_letter], np.array(FACES)[of_face])
+
+
+def _present(images: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which face (row) has which letter (column): where the image is not blank."""
+    present: NDArray[np.bool_] = images.max(axis=(2, 3)) > 0
+    return present
+
+
+def _first_of_twins(images: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """The indices of the letters to keep: the first of each set of twins (see the module's docstring)."""
+    present = _present(images)
+    n_letters = present.shape[1]
+    alike = np.zeros((n_letters, n_letters), np.int16)
+    for face_images, here in zip(images, present, strict=True):
+        where = np.flatnonzero(here)
+        for first, second in _alike_pairs(face_images[where].reshape(len(where), -1)):
+            alike[where[first], where[second]] += 1
+    shared = present.T.astype(np.int16) @ present.astype(np.int16)
+    _, twins = connected_components((alike > 0) & (2 * alike >= shared), directed=False)
+    return np.unique(twins, return_index=True)[1]
+
+
+def _alike_pairs(rows: NDArray[np.uint8]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield, batch by batch, the pairs (i < j) of rows that nowhere differ by more than `_ALIKE`."""
+    firsts, seconds = _near_pairs(rows)
+    for start in range(0, len(firsts), _PAIRS_AT_ONCE):
+        first, second = firsts[start : start + _PAIRS_AT_ONCE], seconds[start : start + _PAIRS_AT_ONCE]
+        a, b = rows[first], rows[second]
+        alike = (np.maximum(a, b) - np.minimum(a, b)).max(axis=1) <= _ALIKE
+        yield first[alike], second[alike]
+
+
+def _near_pairs(rows: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The pairs (i < j) near enough in Euclidean distance to be alike: a few per cent of all, fast."""
+    values = rows.astype(np.float32)
+    squares = np.einsum("ij,ij->i", values, values)
+    squared_distances = squares[:, None] + squares - 2 * (values @ values.T)
+    bound = rows.shape[1] * _ALIKE**2
+    first, second = np.nonzero(np.triu(squared_distances <= 1.01 * bound, k=1))  # 1 % for rounding
+    return first, second
+
+
+# --- Keeping on disk ---
+
+
+def _cache_folder() -> Path:
+    if own := os.environ.get("OPENWORLD_CACHE"):
+        return Path(own)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "openworld"
+
+
+def _cache_file() -> Path:
+    import matplotlib
+
+    return _cache_folder() / f"letters-recipe{RECIPE}-matplotlib{matplotlib.__version__}.npz"
+
+
+def _read_cache() -> Letters | None:
+    """The letters on disk; None if they are not there, or not whole."""
+    try:
+        with open(_cache_file(), "rb") as file, np.load(file, allow_pickle=False) as stored:
+            letters = Letters(stored["images"], stored["labels"], stored["faces"])
+    except Exception:  # there is no list of what reading a damaged file may raise
+        return None
+    return letters if _is_whole(letters) else None
+
+
+def _is_whole(letters: Letters) -> bool:
+    n_samples = len(letters.images)
+    return (
+        letters.images.dtype == np.uint8
+        and letters.images.shape == (n_samples, SIDE, SIDE)
+        and letters.labels.dtype.kind == letters.faces.dtype.kind == "U"
+        and letters.labels.shape == letters.faces.shape == (n_samples,)
+    )
+
+
+def _write_cache(letters: Letters) -> None:
+    """Keep the letters on disk: written beside their place, then moved there whole."""
+    try:
+        target = _cache_file()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.stem, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, images=letters.images, labels=letters.labels, faces=letters.faces)
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
+        _warn_not_kept(str(error))
+
+
+@functools.cache
+def _warn_not_kept(reason: str) -> None:
+    """Warn of a reason once."""
+    warnings.warn(f"the letters will be drawn anew each time: {reason}", stacklevel=4)

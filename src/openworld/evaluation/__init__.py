@@ -1,0 +1,1 @@
+"""Evaluation in an open world: what is measured, and how sure the measurement is."""

@@ -1,0 +1,111 @@
+"""Labels: one kind per model, and an unknown label that no class can have."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+_KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "float", "U": "string", "S": "bytes"}
+_DEFAULT_UNKNOWN: dict[str, int | float | str | bytes] = {
+    "boolean": -1,
+    "integer": -1,
+    "float": -1.0,
+    "string": "unknown",
+    "bytes": b"unknown",
+}
+
+
+def _kind_of_value(value: object) -> str:
+    kind = _KINDS.get(np.asarray(value).dtype.kind)
+    return kind if kind is not None else type(value).__name__
+
+
+def label_kind(labels: Any) -> str:
+    """Name the kind of the labels: boolean, integer, float, string or bytes.
+
+    Raises
+    ------
+    TypeError
+        If the labels are of more than one kind, or of a kind that cannot name a class.
+    """
+    # A list is looked at value by value: as an array, ["cat", 3] would silently become two strings.
+    array = labels if isinstance(labels, np.ndarray) else np.asarray(labels)
+    by_value = array.dtype.kind == "O" or isinstance(labels, list | tuple)
+    if by_value:
+        values: Sequence[Any] = labels if isinstance(labels, list | tuple) else array.ravel().tolist()
+        kinds = sorted({_kind_of_value(value) for value in values})
+    else:
+        kinds = [_KINDS.get(array.dtype.kind, str(array.dtype))]
+    if set(kinds) == {"float", "integer"}:
+        kinds = ["float"]
+    if len(kinds) > 1:
+        raise TypeError(
+            f"Unknown label type: mixed kinds ({', '.join(kinds)}). "
+            "Give every label the same kind, for example all strings."
+        )
+    if kinds and kinds[0] not in _DEFAULT_UNKNOWN:
+        raise TypeError(
+            f"Unknown label type: {kinds[0]}. A class is named by an integer, a string or a boolean."
+        )
+    return kinds[0] if kinds else "integer"
+
+
+def check_labels(y: Any) -> NDArray[Any]:
+    """Return the labels as a one-dimensional array of a single kind, or say what is wrong with them."""
+    kind = label_kind(y) if isinstance(y, list | tuple) and np.ndim(y) == 1 else None
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    kind = kind or label_kind(labels)
+    if labels.dtype.kind == "O" and kind != "string":
+        labels = np.array(labels.tolist())
+    return labels
+
+
+def as_key(label: Any) -> Hashable:
+    """Return the label as the plain Python value under which a class is stored."""
+    key: Hashable = label.item() if isinstance(label, np.generic) else label
+    return key
+
+
+def as_array(keys: Sequence[Hashable]) -> NDArray[Any]:
+    """Return stored labels as an array, strings as fixed-width text."""
+    return np.array(list(keys)) if keys else np.empty(0, dtype=np.int64)
+
+
+def default_unknown_label(labels: ArrayLike) -> int | float | str | bytes:
+    """Return -1 for numbers and "unknown" for text."""
+    return _DEFAULT_UNKNOWN[label_kind(labels)]
+
+
+def check_unknown_label(unknown_label: Any, classes: NDArray[Any]) -> None:
+    """Refuse an unknown label that is a class, or that is of another kind than the classes."""
+    if np.ndim(unknown_label) != 0 or label_kind([unknown_label]) not in _DEFAULT_UNKNOWN:
+        raise TypeError(f"unknown_label must be one plain label; got {unknown_label!r}.")
+    textual = label_kind([unknown_label]) in {"string", "bytes"}
+    if textual != (label_kind(classes) in {"string", "bytes"}):
+        raise TypeError(
+            f"unknown_label={unknown_label!r} cannot stand beside {label_kind(classes)} class labels: "
+            "use a string with string labels and a number with numbers."
+        )
+    if np.any(classes == unknown_label):
+        raise ValueError(
+            f"The class label {unknown_label!r} is the label that means unknown. Rename that class, or "
+            "choose another unknown_label."
+        )
+
+
+def answers(classes: NDArray[Any], positions: NDArray[np.intp], unknown_label: Any) -> NDArray[Any]:
+    """Turn positions in `classes` into labels; position -1 becomes the unknown label.
+
+    Unknown is put in even when no sample needs it, so the answer's type does not depend on the samples.
+    """
+    if classes.dtype.kind == "b":
+        classes = classes.astype(object)
+    unknown = np.array([unknown_label], dtype=object if classes.dtype.kind == "O" else None)
+    labels = np.concatenate([classes, unknown])
+    return np.asarray(labels[positions])

@@ -1,0 +1,256 @@
+"""NCMMetric: the low-rank Mahalanobis metric W, learnt by maximum likelihood (Eq. 1 and Eq. 2)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.labels import check_labels
+from openworld.recognition.metric_solvers import (
+    Problem,
+    Progress,
+    Solution,
+    authors_sgd,
+    discriminant_then_descent,
+)
+from openworld.recognition.threshold import CrossClassValidation
+
+Floats = NDArray[np.floating[Any]]
+
+
+class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A metric that standardizes the features and maps them by W: ``W' (x - mean) / scale``.
+
+    Subclasses learn `mean_`, `scale_` and `W_` and call `_set_metric`.
+    """
+
+    mean_: NDArray[np.float64]
+    scale_: NDArray[np.float64]
+    W_: NDArray[np.float64]
+
+    def _set_metric(self, mean: Floats, scale: Floats, W: Floats) -> None:
+        self.mean_, self.scale_, self.W_ = (np.asarray(part, dtype=np.float64) for part in (mean, scale, W))
+        # Standardization and W are one affine map; folding them leaves one product per prediction.
+        folded = self.W_ / self.scale_[:, np.newaxis]
+        offset = self.mean_ @ folded
+        self._affine = {
+            np.dtype(kind): (folded.astype(kind), offset.astype(kind)) for kind in ("float32", "float64")
+        }
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.W_.shape[1])
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Map samples into the space where Euclidean distance is the learnt distance.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+
+        Returns
+        -------
+        Z : array of shape (n, m)
+            float32 for float32 samples, float64 otherwise.
+        """
+        check_is_fitted(self)
+        samples: Floats = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        folded, offset = self._affine[samples.dtype]
+        projected = samples @ folded
+        projected -= offset
+        return np.asarray(projected)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class EuclideanMetric(LinearMetric):
+    """Plain Euclidean distance, by default on features standardized with the starting classes.
+
+    Parameters
+    ----------
+    standardize : bool, default=True
+        Divide each feature by its standard deviation over the samples given to `fit`.
+    """
+
+    def __init__(self, *, standardize: bool = True) -> None:
+        self.standardize = standardize
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Measure mean and standard deviation of the features.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : ignored
+        """
+        samples: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
+        mean, scale = _mean_and_scale(samples)
+        if not self.standardize:
+            scale = np.ones_like(scale)
+        self._set_metric(mean, scale, np.eye(samples.shape[1]))
+        return self
+
+
+class NCMMetric(LinearMetric):
+    """The low-rank Mahalanobis metric of nearest class means, learnt by maximum likelihood.
+
+    Learns W (D x m) such that ``p(c|x)`` of Eq. 1, the softmax over ``-|W'x - W'mu_c|^2 / 2``, is as
+    large as possible for the true classes. Features are standardized with the samples given to `fit`,
+    which are the starting classes; afterwards the metric stays as it is.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        The dimensions m of the projected space, at most the number of features D. By default
+        ``min(D, 512)``; the authors used 512.
+    form : {"distance", "dot"}, default="distance"
+        Eq. 1, or Eq. 2: the softmax over ``x'WW'mu_c + s_c`` with a bias per class.
+    solver : {"discriminant", "sgd"}, default="discriminant"
+        "discriminant" starts from the closed-form discriminant directions of the shrunk within-class
+        covariance, fits their scale, then descends with Adam in whitened coordinates until the loss of
+        a held-out part stops falling. "sgd" is what the authors ran: start at 0.1 x standard normal,
+        100 samples with replacement per step, constant rate.
+    max_iter : int, optional
+        Epochs of "discriminant" (default 100) or steps of "sgd" (default 20,000; the authors ran about
+        1,000,000).
+    learning_rate : float, optional
+        Of "sgd" (default 0.001), or of Adam relative to the size of W (default 0.003).
+    validation_fraction : float, default=0.1
+        Share of each class's samples held out to watch the loss; at least one sample always stays in.
+    callback : callable, optional
+        Called with (iteration, max_iter, held-out loss) as the search goes on.
+    random_state : int, RandomState or None, default=0
+
+    Attributes
+    ----------
+    W_ : array of shape (D, m)
+        The metric, for standardized features.
+    mean_, scale_ : arrays of shape (D,)
+        Mean and standard deviation of the features over the starting classes.
+    biases_ : array of shape (K,)
+        s_c of Eq. 2; zeros for Eq. 1.
+    classes_ : array of shape (K,)
+        The starting classes.
+    loss_curve_, held_out_loss_curve_ : list of float
+        Training and held-out loss at every look.
+    steps_curve_ : list of int
+        Gradient steps made before every look.
+    seconds_curve_ : list of float
+        Seconds spent before every look.
+    n_iter_ : int
+        Gradient steps made.
+    seconds_ : float
+        Seconds spent.
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        form: Literal["distance", "dot"] = "distance",
+        solver: Literal["discriminant", "sgd"] = "discriminant",
+        max_iter: int | None = None,
+        learning_rate: float | None = None,
+        validation_fraction: float = 0.1,
+        callback: Progress | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.form = form
+        self.solver = solver
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.validation_fraction = validation_fraction
+        self.callback = callback
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric on the starting classes.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+            Labels of at least two classes.
+        """
+        self._check_parameters()
+        samples: Floats
+        samples, labels = validate_data(self, X, check_labels(y), dtype=[np.float64, np.float32])
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("Learning a metric needs at least 2 classes; got 1 class.")
+        mean, scale = _mean_and_scale(samples)
+        standardized = ((samples - mean) / scale).astype(samples.dtype, copy=False)
+        solution = self._solve(self._problem(standardized, codes))
+        self._set_metric(mean, scale, solution.W)
+        self.biases_ = np.asarray(solution.biases, dtype=np.float64)
+        self.loss_curve_ = solution.training_loss
+        self.held_out_loss_curve_ = solution.held_out_loss
+        self.steps_curve_ = solution.steps
+        self.seconds_curve_ = solution.seconds
+        self.n_iter_ = max(solution.steps[-1], 1)
+        self.seconds_ = solution.seconds[-1]
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.form not in ("distance", "dot"):
+            raise ValueError(f'form must be "distance" (Eq. 1) or "dot" (Eq. 2); got {self.form!r}.')
+        if self.solver not in ("discriminant", "sgd"):
+            raise ValueError(f'solver must be "discriminant" or "sgd"; got {self.solver!r}.')
+
+    def _problem(self, X: Floats, codes: NDArray[np.intp]) -> Problem:
+        split = CrossClassValidation(
+            validation_fraction=self.validation_fraction, random_state=self.random_state
+        )
+        held = split.held_out(codes)
+        learnt = ClassStatistics("none").add(X[~held], codes[~held])
+        means = learnt.means.astype(X.dtype)
+        return Problem(X[~held], codes[~held], X[held], codes[held], means, self.form == "dot")
+
+    def _solve(self, problem: Problem) -> Solution:
+        n_features = problem.X.shape[1]
+        n_components = min(n_features, 512) if self.n_components is None else self.n_components
+        if not 1 <= n_components <= n_features:
+            raise ValueError(
+                f"n_components={n_components} must lie between 1 and the number of features, {n_features}."
+            )
+        random_state = check_random_state(self.random_state)
+        if self.solver == "sgd":
+            return authors_sgd(
+                problem,
+                n_components,
+                n_steps=self.max_iter or 20_000,
+                learning_rate=self.learning_rate or 0.001,
+                random_state=random_state,
+                progress=self.callback,
+            )
+        return discriminant_then_descent(
+            problem,
+            n_components,
+            n_epochs=self.max_iter or 100,
+            learning_rate=self.learning_rate or 0.003,
+            random_state=random_state,
+            progress=self.callback,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _mean_and_scale(X: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of each feature, 1 for a feature that hardly varies."""
+    mean = X.mean(axis=0, dtype=np.float64)
+    scale = X.std(axis=0, dtype=np.float64)
+    constant = scale <= 10 * np.finfo(X.dtype).eps * np.abs(mean)
+    return mean, np.where(constant, 1.0, scale)

@@ -1,0 +1,262 @@
+"""Two ways to maximize the likelihood of the metric: the authors' own, and a fast one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import minimize_scalar
+
+from openworld.recognition.likelihood import distance_logits, distance_loss, dot_logits, dot_loss, mean_loss
+
+Floats = NDArray[np.floating[Any]]
+Progress = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Standardized samples with their classes: one part to learn from, one held out to judge by.
+
+    `with_biases` selects Eq. 2 in place of Eq. 1.
+    """
+
+    X: Floats
+    codes: NDArray[np.intp]
+    held_out_X: Floats
+    held_out_codes: NDArray[np.intp]
+    means: Floats
+    with_biases: bool
+
+    def loss(self, W: Floats, biases: Floats, X: Floats, codes: NDArray[np.intp]) -> float:
+        """Return the mean loss of some samples."""
+        projected, projected_means = X @ W, self.means @ W
+        if self.with_biases:
+            return mean_loss(dot_logits(projected, projected_means, biases), codes)
+        return mean_loss(distance_logits(projected, projected_means), codes)
+
+    def gradients(
+        self, W: Floats, biases: Floats, X: Floats, codes: NDArray[np.intp]
+    ) -> tuple[float, Floats, Floats]:
+        """Return the mean loss of some samples and its gradients."""
+        if self.with_biases:
+            return dot_loss(W, biases, X, codes, self.means)
+        return (*distance_loss(W, X, codes, self.means), np.zeros_like(biases))
+
+    def judge(self, W: Floats, biases: Floats) -> float:
+        """Return the loss of the held-out part, or of the whole where nothing could be held out."""
+        if len(self.held_out_codes):
+            return self.loss(W, biases, self.held_out_X, self.held_out_codes)
+        return self.loss(W, biases, self.X, self.codes)
+
+
+@dataclass
+class Solution:
+    """The best metric so far and how it was reached: (steps, seconds, loss) at every look."""
+
+    W: Floats
+    biases: Floats
+    steps: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    training_loss: list[float] = field(default_factory=list)
+    held_out_loss: list[float] = field(default_factory=list)
+    started: float = field(default_factory=perf_counter)
+
+    def record(self, step: int, training_loss: float, held_out_loss: float) -> None:
+        """Note where the search is, or stop it when the loss is no longer a number."""
+        if not np.isfinite(training_loss) or not np.isfinite(held_out_loss):
+            raise ValueError(
+                f"The loss is not finite ({training_loss}) after {step} steps of metric learning: "
+                "lower learning_rate, or look for features of very different scale."
+            )
+        self.steps.append(step)
+        self.seconds.append(perf_counter() - self.started)
+        self.training_loss.append(training_loss)
+        self.held_out_loss.append(held_out_loss)
+
+
+def authors_sgd(
+    problem: Problem,
+    n_components: int,
+    *,
+    n_steps: int,
+    learning_rate: float,
+    random_state: np.random.RandomState,
+    progress: Progress | None,
+    batch_size: int = 100,
+    n_looks: int = 50,
+) -> Solution:
+    """Stochastic gradient descent as the authors ran it.
+
+    W starts as 0.1 times standard normal; each step draws 100 samples with replacement; the rate is
+    constant. Their softmax is over minus the squared distance, without the 1/2 of Eq. 1: the same
+    as Eq. 1 for sqrt(2) W, which is what is returned, so Eq. 1 holds for the result.
+    """
+    unit = 1.0 if problem.with_biases else np.sqrt(2.0)
+    W = 0.1 * random_state.standard_normal((problem.X.shape[1], n_components))
+    biases = np.zeros(len(problem.means))
+    solution = Solution(unit * W, biases)
+    look_every = max(1, n_steps // n_looks)
+    for step in range(1, n_steps + 1):
+        batch = random_state.randint(len(problem.X), size=batch_size)
+        loss, gradient, bias_gradient = problem.gradients(
+            unit * W, biases, problem.X[batch], problem.codes[batch]
+        )
+        W -= learning_rate * unit * gradient
+        biases -= learning_rate * bias_gradient
+        if step % look_every == 0 or step == n_steps or not np.isfinite(loss):
+            solution.record(step, loss, problem.judge(unit * W, biases))
+            if progress is not None:
+                progress(step, n_steps, solution.held_out_loss[-1])
+    solution.W, solution.biases = unit * W, biases
+    return solution
+
+
+def discriminant_then_descent(
+    problem: Problem,
+    n_components: int,
+    *,
+    n_epochs: int,
+    learning_rate: float,
+    random_state: np.random.RandomState,
+    progress: Progress | None,
+    batch_size: int = 256,
+    patience: int = 5,
+) -> Solution:
+    """Start from the closed-form discriminant, fit its scale, then descend with early stopping.
+
+    The whole search happens in coordinates in which the within-class covariance is the identity: there
+    the loss is well conditioned, and the discriminant directions are just the class means. Only the
+    directions that part the means are moved; any others asked for do not change Eq. 1.
+    """
+    solution = Solution(np.empty(0), np.zeros(len(problem.means)))
+    unwhiten = _choose_whitening(problem)
+    white = Problem(
+        problem.X @ unwhiten,
+        problem.codes,
+        problem.held_out_X @ unwhiten,
+        problem.held_out_codes,
+        problem.means @ unwhiten,
+        problem.with_biases,
+    )
+    V, others, biases = _scaled(white, *_directions(white.means, n_components))
+    best, step, since_best = white.judge(V, biases), 0, 0
+    solution.record(step, white.loss(V, biases, white.X, white.codes), best)
+    solution.W, solution.biases = unwhiten @ np.hstack([V, others]), biases.copy()
+    adam = Adam([V, biases], learning_rate * float(np.sqrt(np.mean(V**2))))
+    for epoch in range(n_epochs if len(problem.held_out_codes) else 0):
+        losses = []
+        for batch in _batches(len(white.X), batch_size, random_state):
+            loss, *gradients = white.gradients(V, biases, white.X[batch], white.codes[batch])
+            adam.step(gradients)
+            losses.append(loss)
+            step += 1
+        solution.record(step, float(np.mean(losses)), white.judge(V, biases))
+        if progress is not None:
+            progress(epoch + 1, n_epochs, solution.held_out_loss[-1])
+        if solution.held_out_loss[-1] < best:
+            best, since_best = solution.held_out_loss[-1], 0
+            solution.W, solution.biases = unwhiten @ np.hstack([V, others]), biases.copy()
+        else:
+            since_best += 1
+        if since_best == patience:
+            break
+    return solution
+
+
+def _choose_whitening(problem: Problem) -> Floats:
+    """Return P with ``P' S P = 1`` for the shrunk within-class covariance S that suits unseen samples best.
+
+    S mixes the covariance with a multiple of the identity; how much is decided by the held-out loss of
+    the discriminant that follows from it.
+    """
+    residuals = problem.X - problem.means[problem.codes]
+    covariance = residuals.T @ residuals / len(residuals)
+    level = float(np.trace(covariance)) / len(covariance) or 1.0
+    best_loss, best = np.inf, np.eye(len(covariance), dtype=covariance.dtype)
+    for shrinkage in (0.9, 0.6, 0.3, 0.1, 0.03, 0.01):
+        shrunk = (1 - shrinkage) * covariance
+        shrunk[np.diag_indices_from(shrunk)] += shrinkage * level
+        root = cholesky(shrunk, lower=True, check_finite=False)
+        # The discriminant of whitened means, in the original coordinates: two triangular solves.
+        white_means = solve_triangular(root, problem.means.T, lower=True, check_finite=False)
+        W = solve_triangular(root, white_means, lower=True, trans="T", check_finite=False)
+        loss = _discriminant_loss(problem, W, white_means)
+        if loss >= best_loss:
+            break
+        best_loss, best = loss, root
+    return np.asarray(solve_triangular(best, np.eye(len(best), dtype=best.dtype), lower=True, trans="T"))
+
+
+def _discriminant_loss(problem: Problem, W: Floats, white_means: Floats) -> float:
+    """Held-out loss of linear discriminant analysis at its best scale."""
+    X, codes = problem.held_out_X, problem.held_out_codes
+    if not len(codes):
+        X, codes = problem.X, problem.codes
+    logits = X @ W - np.einsum("ij,ij->j", white_means, white_means) / 2
+    return _best_scale(logits, codes)[1]
+
+
+def _best_scale(logits: Floats, codes: NDArray[np.intp]) -> tuple[float, float]:
+    """Return the factor on the logits that minimizes the loss, and that loss."""
+    found = minimize_scalar(
+        lambda log_scale: mean_loss(np.exp(log_scale) * logits, codes), bounds=(-8.0, 4.0), method="bounded"
+    )
+    return float(np.exp(found.x)), float(found.fun)
+
+
+def _scaled(problem: Problem, V: Floats, others: Floats) -> tuple[Floats, Floats, Floats]:
+    """Scale the directions so that Eq. 1 is as likely as it can be; biases make Eq. 2 start equal to it."""
+    X, codes = problem.held_out_X, problem.held_out_codes
+    if not len(codes):
+        X, codes = problem.X, problem.codes
+    projected_means = problem.means @ V
+    scale = _best_scale(distance_logits(X @ V, projected_means), codes)[0]
+    V, others = scale**0.5 * V, scale**0.5 * others
+    projected_means = problem.means @ V
+    biases = -np.einsum("ij,ij->i", projected_means, projected_means) / 2
+    return V, others, biases if problem.with_biases else np.zeros_like(biases)
+
+
+def _directions(white_means: Floats, n_components: int) -> tuple[Floats, Floats]:
+    """Return orthonormal directions of whitened space: those that part the means, and others.
+
+    The others, after the first K - 1, do not change which mean is nearest, but they carry the distance
+    from the space that the means span, by which an unknown sample can be told.
+    """
+    centred = white_means - white_means.mean(axis=0)
+    n_parting = min(n_components, len(centred) - 1)
+    directions = np.linalg.svd(centred, full_matrices=n_components > n_parting)[2][:n_components].T
+    return np.ascontiguousarray(directions[:, :n_parting]), np.ascontiguousarray(directions[:, n_parting:])
+
+
+def _batches(n: int, size: int, random_state: np.random.RandomState) -> Iterator[NDArray[np.intp]]:
+    order = random_state.permutation(n)
+    for start in range(0, n, size):
+        yield order[start : start + size]
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015) on a list of arrays, which it changes in place."""
+
+    def __init__(self, arrays: list[Floats], learning_rate: float) -> None:
+        self.arrays = arrays
+        self.learning_rate = learning_rate
+        self.first = [np.zeros_like(array) for array in arrays]
+        self.second = [np.zeros_like(array) for array in arrays]
+        self.steps = 0
+
+    def step(self, gradients: list[Floats], decay: float = 0.9, decay2: float = 0.999) -> None:
+        """Move the arrays against the gradients."""
+        self.steps += 1
+        rate = self.learning_rate * np.sqrt(1 - decay2**self.steps) / (1 - decay**self.steps)
+        for array, gradient, first, second in zip(
+            self.arrays, gradients, self.first, self.second, strict=True
+        ):
+            first += (1 - decay) * (gradient - first)
+            second += (1 - decay2) * (gradient**2 - second)
+            array -= (rate * first / (np.sqrt(second) + 1e-8)).astype(array.dtype)

@@ -1,0 +1,111 @@
+"""Nearest class mean: the closed-set classifier the paper starts from, and its thresholded softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
+
+from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
+from openworld.recognition.likelihood import log_softmax
+from openworld.recognition.threshold import CrossClassValidation
+from openworld.recognition.thresholded import ThresholdMixin
+
+Floats = NDArray[np.floating[Any]]
+
+
+class NearestClassMean(ClassMeanRecognizer):
+    """The nearest class mean in a metric (NCM). It names the nearest class and never answers unknown.
+
+    Parameters
+    ----------
+    metric : transformer, optional
+        By default a new `NCMMetric`, learnt on the starting classes.
+    unknown_label : label, optional
+        Never answered; it only may not be a class. By default -1 for numbers, "unknown" for text.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+    metric_ : transformer
+        The fitted metric.
+    statistics_ : ClassStatistics
+        Counts and sums of the classes in the space of the features.
+
+    Examples
+    --------
+    >>> from openworld import EuclideanMetric, NearestClassMean
+    >>> ncm = NearestClassMean(EuclideanMetric()).fit([[0.0], [1.0], [9.0]], ["a", "a", "b"])
+    >>> ncm.predict([[2.0], [8.0]]).tolist()
+    ['a', 'b']
+    """
+
+    accepts_bounded_region = False
+
+    def __init__(self, metric: TransformerMixin | None = None, *, unknown_label: Any = None) -> None:
+        self.metric = metric
+        self.unknown_label = unknown_label
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Name the nearest class of each sample."""
+        return self._answers(self._nearest(X)[1][:, 0])
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return the exponents of Eq. 1, ``-d^2 / 2``, shape (n, K), columns as in `classes_`."""
+        return np.asarray(self._squared_distances(X) / -2)
+
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
+        """Return the logarithm of Eq. 1, shape (n, K)."""
+        return log_softmax(self.decision_function(X))
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return p(c|x) of Eq. 1, shape (n, K): it presumes that every sample is of a known class."""
+        return np.exp(self.predict_log_proba(X))
+
+
+class SoftmaxThreshold(ThresholdMixin, NearestClassMean):
+    """NCM that answers unknown when the largest softmax probability is small (OS-NCM-STH).
+
+    The paper's supplement has it to show that it fails: the softmax is normalized over the known
+    classes, so far away from all of them the nearest one gets a probability near 1.
+
+    Parameters
+    ----------
+    metric : transformer, optional
+        By default a new `NCMMetric`.
+    tau : float or CrossClassValidation, optional
+        The threshold on ``-ln p`` of the nearest class: a sample is accepted when ``p > exp(-tau)``.
+        By default found by `CrossClassValidation`.
+    unknown_label : label, optional
+        By default -1 for numbers, "unknown" for text.
+    """
+
+    def __init__(
+        self,
+        metric: TransformerMixin | None = None,
+        tau: float | CrossClassValidation | None = None,
+        *,
+        unknown_label: Any = None,
+    ) -> None:
+        super().__init__(metric, unknown_label=unknown_label)
+        self.tau = tau
+
+    def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
+        """Return ``-ln p`` of the most probable class."""
+        return np.asarray(-log_softmax(squared_distances / -2).max(axis=1), dtype=np.float64)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Name the nearest class of each sample, or answer unknown where its probability is small."""
+        decision = self.decision_function(X)
+        accepted = decision.max(axis=1) > 0
+        return self._answers(np.where(accepted, decision.argmax(axis=1), -1))
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return ``ln p(c|x) + tau``, shape (n, K), columns as in `classes_`: positive is accepted."""
+        return np.asarray(self.predict_log_proba(X).astype(np.float64) + self.tau_)
+
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
+        """Return the logarithm of Eq. 1, shape (n, K)."""
+        return log_softmax(self._squared_distances(X) / -2)

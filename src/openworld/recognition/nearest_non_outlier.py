@@ -1,0 +1,114 @@
+"""Nearest Non-Outlier (NNO): the paper's algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+from sklearn.base import TransformerMixin
+
+from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
+from openworld.recognition.threshold import CrossClassValidation
+from openworld.recognition.thresholded import ThresholdMixin
+
+Floats = NDArray[np.floating[Any]]
+
+
+class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
+    """Name the nearest class whose mean is closer than tau; answer unknown when there is none.
+
+    The recognition function of class i is (Eq. 8)
+
+        f_i(x) = Gamma(m/2 + 1) / (pi^(m/2) tau^m) * (1 - |W'x - W'mu_i| / tau)
+
+    x is an outlier for class i when f_i(x) <= 0, and unknown when it is an outlier for every class.
+    The constant in front is positive, so the sign of ``1 - d / tau`` decides; with m = 512 the constant
+    itself underflows, so it is only ever used as a logarithm (`log_density`).
+
+    The metric and tau are learnt by `fit` on the starting classes; `partial_fit` then adds samples and
+    classes by updating means alone, as in the paper.
+
+    Parameters
+    ----------
+    metric : transformer, optional
+        Maps samples to the space where distances are taken; by default a new `NCMMetric`. One without
+        `partial_fit` stays frozen after `fit`; one with it is refreshed as classes come.
+    tau : float or CrossClassValidation, optional
+        The distance from which a class mean no longer claims a sample. By default found by
+        `CrossClassValidation`. Set `tau_` to change it later without fitting again.
+    unknown_label : label, optional
+        What `predict` answers for unknown: by default -1 for numbers and "unknown" for text. The
+        paper's is 0. It can never be a class.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The known classes, sorted.
+    tau_ : float
+        The threshold in force.
+    calibration_ : Calibration or None
+        What cross-class validation found, fold by fold.
+    metric_ : transformer
+        The fitted metric.
+    statistics_ : ClassStatistics
+        Counts and sums of the classes in the space of the features.
+    unknown_label_ : label
+        The label for unknown in use.
+
+    Examples
+    --------
+    >>> from openworld import EuclideanMetric, NearestNonOutlier
+    >>> X, y = [[0.0], [1.0], [9.0], [10.0]], ["cat", "cat", "dog", "dog"]
+    >>> nno = NearestNonOutlier(EuclideanMetric(standardize=False), tau=2.0).fit(X, y)
+    >>> nno.predict([[1.5], [5.0], [8.0]]).tolist()
+    ['cat', 'unknown', 'dog']
+    >>> nno.partial_fit([[5.0]], ["fox"]).predict([[5.5]]).tolist()
+    ['fox']
+    """
+
+    def __init__(
+        self,
+        metric: TransformerMixin | None = None,
+        tau: float | CrossClassValidation | None = None,
+        *,
+        unknown_label: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.tau = tau
+        self.unknown_label = unknown_label
+
+    def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
+        """Return the distance to the nearest mean."""
+        return np.asarray(np.sqrt(squared_distances.min(axis=1)), dtype=np.float64)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Name the class of each sample, or answer unknown.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+
+        Returns
+        -------
+        labels : array of shape (n,)
+        """
+        distances, positions = self._nearest(X)
+        accepted = distances[:, 0] < self.tau_  # 1 - d / tau > 0
+        return self._answers(np.where(accepted, positions[:, 0], -1))
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return ``1 - d / tau`` for every class, shape (n, K), columns as in `classes_`.
+
+        Positive: not an outlier for that class. The largest value decides; 1 is the class mean itself.
+        """
+        distances = np.sqrt(self._squared_distances(X), dtype=np.float64)
+        return np.asarray(1 - distances / self.tau_)
+
+    def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the logarithm of Eq. 8 for every class, shape (n, K); minus infinity for outliers."""
+        m = self._projected.rows.shape[1]
+        log_constant = gammaln(m / 2 + 1) - m / 2 * np.log(np.pi) - m * np.log(self.tau_)
+        with np.errstate(divide="ignore"):
+            return np.asarray(log_constant + np.log(np.maximum(self.decision_function(X), 0)))
