@@ -34,7 +34,8 @@ from openworld.recognition import (
     NearestNonOutlier,
     SoftmaxThreshold,
 )
-from openworld.recognition.labels import label_kind
+from openworld.recognition.labels import as_array, check_unknown_label, label_kind
+from openworld.recognition.thresholded import ThresholdMixin
 
 FORMAT_VERSION = 1
 
@@ -54,6 +55,10 @@ _METRIC_CURVES = (
 )
 
 
+# What reading nonsense can raise: no such key or row, a wrong type or value, too large, too deeply nested.
+_UNSOUND = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+
+
 class ModelFileError(ValueError):
     """A model cannot be written, or a file is not a sound model file."""
 
@@ -71,7 +76,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         The customary ending is `.ow`.
     """
     document, arrays = _describe(model)
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    text = _as_text(document)
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     os.close(handle)
@@ -97,6 +102,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     """
+    _refuse_folder(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -118,17 +124,23 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise
     except SafetensorError as error:
         raise ModelFileError(f"{path} is not an openworld model file, or it is damaged ({error}).") from error
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MemoryError) as error:
+    except _UNSOUND as error:
         raise ModelFileError(f"{path} does not describe a sound model ({error!r}).") from error
 
 
 def read_description(path: str | os.PathLike[str]) -> Document:
     """Read the JSON document of a model file without its arrays and without checking them."""
+    _refuse_folder(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             return dict(json.loads((file.metadata() or {})["openworld"]))
-    except (SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
+    except (SafetensorError, *_UNSOUND) as error:
         raise ModelFileError(f"{path} is not an openworld model file, or it is damaged.") from error
+
+
+def _refuse_folder(path: str | os.PathLike[str]) -> None:
+    if os.path.isdir(path):
+        raise ModelFileError(f"{path} is a folder, not a model file.")
 
 
 # -- from model to document and arrays ----------------------------------------------------------------
@@ -160,11 +172,25 @@ def _describe(model: Any) -> tuple[Document, Arrays]:
         document["calibration"] = None if model.calibration_ is None else asdict(model.calibration_)
     arrays = {
         "counts": statistics.counts,
-        "sums": statistics.sums,
+        "sums": statistics.sums.reshape(len(statistics), model.n_features_in_),
         "projected_means": model._projected.rows,
         **metric_arrays,
     }
     return document, {key: np.ascontiguousarray(array) for key, array in arrays.items()}
+
+
+def _as_text(document: Document) -> str:
+    """Write the document as plain ASCII, so that any label can be stored."""
+    try:
+        return json.dumps(document, allow_nan=False, sort_keys=True, default=_plain_number)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"The model holds something that has no place in a file: {error}.") from error
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is neither a number nor a text")
 
 
 def _describe_metric(metric: Any) -> tuple[Document, Arrays]:
@@ -233,12 +259,14 @@ def _restore(document: Document, arrays: Arrays) -> Any:
     if document["feature_names"] is not None:
         model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     metric = _restore_metric(document["metric"], arrays, model.n_features_in_)
-    _require(counts.shape == (len(labels),) and len(set(labels)) == len(labels), "counts")
-    _require(sums.shape == (len(labels), model.n_features_in_) and sums.dtype == np.float64, "sums")
-    _require(arrays["projected_means"].shape == (len(labels), metric.W_.shape[1]), "projected means")
+    _require(len(set(labels)) == len(labels), "classes")
+    _require_floats(counts, (len(labels),), "counts")
+    _require(bool(np.all(counts > 0)), "counts")
+    _require_floats(sums, (len(labels), model.n_features_in_), "sums")
+    _require_floats(arrays["projected_means"], (len(labels), metric.W_.shape[1]), "projected means")
     model.unknown_label_ = _unpack_label(document["unknown_label"])
-    _require(model.unknown_label_ not in labels, "unknown label")
-    if "tau" in document:
+    check_unknown_label(model.unknown_label_, as_array(labels or [model.unknown_label_])[: len(labels)])
+    if isinstance(model, ThresholdMixin):
         model.tau_ = document["tau"]
         model.calibration_ = _restore_calibration(document["calibration"])
     model._restore(metric, ClassStatistics.restore(labels, counts, sums), arrays["projected_means"])
@@ -250,15 +278,23 @@ def _require(sound: bool, what: str) -> None:
         raise ValueError(f"the {what} of the model do not fit together")
 
 
+def _require_floats(array: NDArray[Any], shape: tuple[int, ...], what: str) -> None:
+    _require(array.dtype == np.float64 and array.shape == shape and bool(np.all(np.isfinite(array))), what)
+
+
 def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> Any:
     metric = _restore_estimator(document)
     mean, scale, W = arrays["metric.mean"], arrays["metric.scale"], arrays["metric.W"]
-    _require(mean.shape == scale.shape == (n_features,) and W.ndim == 2 and len(W) == n_features, "metric")
+    _require_floats(mean, (n_features,), "metric")
+    _require_floats(scale, (n_features,), "metric")
+    _require_floats(W, (n_features, W.shape[-1]), "metric")
+    _require(bool(np.all(scale > 0)), "metric")
     metric.n_features_in_ = n_features
     metric._set_metric(mean, scale, W)
     if isinstance(metric, NCMMetric):
-        metric.biases_ = arrays["metric.biases"]
         metric.classes_ = np.array(_unpack_labels(document["classes"]))
+        metric.biases_ = arrays["metric.biases"]
+        _require_floats(metric.biases_, (len(metric.classes_),), "metric")
         for name in _METRIC_CURVES:
             setattr(metric, name, document["curves"][name])
     return metric

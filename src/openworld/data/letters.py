@@ -77,7 +77,7 @@ _CANVAS = SIDE * _OVERSAMPLING  # from here on in small pixels, 8 to a pixel
 _EM = 17 * _OVERSAMPLING
 _BASELINE = 162  # rows below the top: leaves equal room above the tallest and below the deepest letter
 _ALIKE = 51  # the largest difference of a grey level (of 255) between letters that look alike
-_PAIRS_AT_ONCE = 16384  # bounds memory; 12 MB of each image of a pair
+_PAIRS_AT_ONCE = 16384  # bounds memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +288,7 @@ def _alike_pairs(rows: NDArray[np.uint8]) -> Iterator[tuple[NDArray[np.intp], ND
 
 
 def _near_pairs(rows: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The pairs (i < j) near enough in Euclidean distance to be alike: a few per cent of all, fast."""
+    """The pairs (i < j) that Euclidean distance, which is fast, does not rule out as alike."""
     values = rows.astype(np.float32)
     squares = np.einsum("ij,ij->i", values, values)
     squared_distances = squares[:, None] + squares - 2 * (values @ values.T)

@@ -30,6 +30,8 @@ Floats = NDArray[np.floating[Any]]
 # Samples are worked on in chunks of about this many distances, so memory does not grow with their number.
 _CHUNK_DISTANCES = 1 << 21
 _CHUNK_ROWS = 2048
+# The square of a distance up to this one is a finite float32 in any number of dimensions in use.
+_FARTHEST = 1e17
 
 
 class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -103,12 +105,28 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.statistics_.check_combines(batch)
             if hasattr(self.metric_, "partial_fit"):
                 self.metric_ = deepcopy(self.metric_).partial_fit(samples, labels)
-                self.statistics_ += batch
+                self.statistics_ = self.statistics_ + batch
                 self._project_all()
             else:
-                self.statistics_ += batch
-                self._project(batch.labels)
+                self._learn_batch(batch)
         return self
+
+    def _learn_batch(self, batch: ClassStatistics) -> None:
+        """Update the means of the batch's classes; the cost does not depend on how many others there are.
+
+        The new means are projected before anything changes, so where that fails nothing has changed.
+        """
+        counts, sums = batch.counts.copy(), batch.sums.copy()
+        known = [label in self.statistics_ for label in batch.labels]
+        if any(known):
+            rows = self._rows(label for label, is_known in zip(batch.labels, known, strict=True) if is_known)
+            counts[known] += self.statistics_.counts[rows]
+            sums[known] += self.statistics_.sums[rows]
+        projected = self._project(sums / counts[:, np.newaxis])
+        self.statistics_ += batch
+        self._projected.extend(projected[~np.array(known)])
+        self._projected.rows[self._rows(batch.labels)] = projected
+        self._changed()
 
     def _learn_parameters(self, X: Floats, labels: NDArray[Any]) -> None:
         """Learn what stays fixed after the starting classes: here the metric."""
@@ -185,6 +203,8 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 "Only models that share one metric can be added: make the parts with without_classes()."
             )
+        if len(other.statistics_):
+            check_unknown_label(self.unknown_label_, other.classes_)
         whole = deepcopy(self)
         whole.statistics_ += other.statistics_
         whole._project_all()
@@ -195,7 +215,8 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> NDArray[Any]:
         """The known classes, sorted."""
-        return self._search()[0]
+        check_is_fitted(self, "statistics_")
+        return self._search()[0] if len(self.statistics_) else as_array([])
 
     def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Floats]:
         """Find the n nearest classes of each sample, whether or not they would be the answer.
@@ -243,22 +264,26 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._cache.append((classes[order], ExactIndex(means.copy() if in_order else means[order])))
         return self._cache[0]
 
-    def _project(self, labels: Iterable[Any]) -> None:
-        """Project the means of some classes; the cost does not depend on how many others there are."""
-        rows = np.array([self.statistics_.row(label) for label in labels], dtype=np.intp)
-        statistics = self.statistics_
-        means = statistics.sums[rows] / statistics.counts[rows][:, np.newaxis]
-        n_new = len(statistics) - len(self._projected)
-        self._projected.extend(np.zeros((n_new, self._projected.rows.shape[1])))
-        self._projected.rows[rows] = self.metric_.transform(means)
-        self._changed()
+    def _rows(self, labels: Iterable[Any]) -> NDArray[np.intp]:
+        return np.array([self.statistics_.row(label) for label in labels], dtype=np.intp)
+
+    def _project(self, means: Floats) -> NDArray[np.float64]:
+        """Project class means, and refuse those so far away that distances to them overflow."""
+        projected = np.asarray(self.metric_.transform(means), dtype=np.float64)
+        if not np.all(np.abs(projected) < _FARTHEST):
+            raise ValueError(
+                f"A class mean lies {_FARTHEST:g} or more away from the starting classes, too far to tell "
+                "distances: look for wrong values in X, or for features that hardly vary."
+            )
+        return projected
 
     def _project_all(self) -> None:
-        n_dimensions = np.shape(self.metric_.transform(np.zeros((1, self.n_features_in_))))[1]
-        self._projected = GrowingRows(np.empty((0, n_dimensions)))
-        self._cache: list[tuple[NDArray[Any], ExactIndex]] = []
         if len(self.statistics_):
-            self._project(self.statistics_.labels)
+            projected = self._project(self.statistics_.means)
+        else:
+            projected = self._project(np.zeros((1, self.n_features_in_)))[:0]
+        self._projected = GrowingRows(projected)
+        self._cache: list[tuple[NDArray[Any], ExactIndex]] = []
 
     def _restore(self, metric: Any, statistics: ClassStatistics, projected: NDArray[np.float64]) -> None:
         """Set what was learnt, as read from a model file."""
@@ -281,7 +306,15 @@ def _as_float(X: NDArray[Any]) -> NDArray[Any]:
 
 
 def _same_metric(a: Any, b: Any) -> bool:
-    if type(a) is not type(b):
-        return False
-    arrays = [name for name, value in vars(a).items() if isinstance(value, np.ndarray)]
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in arrays)
+    left, right = list(_arrays(a)), list(_arrays(b))
+    return type(a) is type(b) and len(left) == len(right) and all(map(np.array_equal, left, right))
+
+
+def _arrays(part: Any) -> Iterator[NDArray[Any]]:
+    """Yield every array learnt by an estimator and by the estimators inside it, as a pipeline has them."""
+    if isinstance(part, np.ndarray):
+        yield part
+    elif isinstance(part, dict | list | tuple | BaseEstimator):
+        inside = vars(part) if isinstance(part, BaseEstimator) else part
+        for item in inside.values() if isinstance(inside, dict) else inside:
+            yield from _arrays(item)

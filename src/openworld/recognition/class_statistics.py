@@ -36,10 +36,10 @@ class ClassStatistics:
     Examples
     --------
     >>> monday = ClassStatistics().add([[0.0], [2.0]], ["cat", "cat"])
-    >>> tuesday = ClassStatistics().add([[4.0], [7.0]], ["cat", "dog"])
+    >>> tuesday = ClassStatistics().add([[4.0], [6.0], [9.0]], ["cat", "cat", "dog"])
     >>> both = monday + tuesday
     >>> both.mean("cat").tolist(), both.count("cat"), both.class_scatter("cat").tolist()
-    ([2.0], 3.0, [[8.0]])
+    ([3.0], 4.0, [[20.0]])
     """
 
     def __init__(self, scatter: ScatterKind = "per_class") -> None:
@@ -126,12 +126,14 @@ class ClassStatistics:
         scatter_matrices: Floats | None = None,
     ) -> ClassStatistics:
         """Make statistics from arrays in row order; (D, D) pooled or (K, D, D) per-class scatter."""
+        if scatter != "none" and scatter_matrices is None:
+            raise ValueError(f'scatter="{scatter}" needs its scatter_matrices.')
         statistics = cls(scatter)
         statistics._set_labels(labels)
         statistics._counts, statistics._sums = GrowingRows(counts), GrowingRows(sums)
-        if scatter == "pooled" and scatter_matrices is not None:
+        if scatter == "pooled":
             statistics._pooled = np.array(scatter_matrices)
-        if scatter == "per_class" and scatter_matrices is not None:
+        elif scatter == "per_class" and scatter_matrices is not None:
             statistics._class_scatter = [np.array(matrix) for matrix in scatter_matrices]
         return statistics
 
@@ -206,7 +208,7 @@ class ClassStatistics:
         row = self.row(old)
         if as_key(new) != as_key(old) and new in self:
             raise ValueError(f"There is a class {as_key(new)!r} already: merge the two classes instead.")
-        self._check_kind([new])
+        self._check_name(new)
         del self._row_of[self._labels[row]]
         self._labels[row] = as_key(new)
         self._row_of[as_key(new)] = row
@@ -214,12 +216,12 @@ class ClassStatistics:
     def merge(self, labels: Iterable[Any], into: Any) -> None:
         """Make one class named `into` of several; the result is as if they had always been one."""
         parts = list(dict.fromkeys(as_key(label) for label in labels))
-        if into in self and as_key(into) not in parts:
-            parts.append(as_key(into))
         if not parts:
             raise ValueError("merge needs at least one class.")
+        if into in self and as_key(into) not in parts:
+            parts.append(as_key(into))
         rows = [self.row(label) for label in parts]  # every label is looked up before anything changes
-        self._check_kind([into])
+        self._check_name(into)
         merged = ClassStatistics(self.scatter_kind)
         for row in rows:
             merged += self._of_row(row, into)
@@ -253,22 +255,27 @@ class ClassStatistics:
         n_classes, n_features = len(self), samples.shape[1]
         counts, sums = np.zeros(n_classes), np.zeros((n_classes, n_features))
         pooled = np.zeros((n_features, n_features)) if self.scatter_kind == "pooled" else None
-        ends = np.cumsum(np.bincount(codes, minlength=n_classes))
+        spread = np.zeros(n_features)
+        sizes = np.bincount(codes, minlength=n_classes)
+        ends = np.cumsum(sizes)
         order = np.argsort(codes, kind="stable")
-        for row, (end, start) in enumerate(zip(ends, np.r_[0, ends[:-1]], strict=True)):
-            members = order[start:end]
-            x, w = samples[members].astype(np.float64), weights[members]
-            counts[row], sums[row] = w.sum(), w @ x
-            if self.scatter_kind == "none":
-                continue
-            x -= sums[row] / counts[row]
-            x *= np.sqrt(w)[:, np.newaxis]
-            if pooled is not None:
-                pooled += x.T @ x
-            else:
-                self._class_scatter.append(x.T @ x)
-        if not np.all(np.isfinite(sums)):
-            raise ValueError("Input X contains NaN or infinity.")
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
+            for row, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
+                members = order[start:end]
+                x, w = samples[members].astype(np.float64), weights[members]
+                counts[row], sums[row] = w.sum(), w @ x
+                if self.scatter_kind == "none":
+                    continue
+                x -= sums[row] / counts[row]
+                x *= np.sqrt(w)[:, np.newaxis]
+                scatter = x.T @ x
+                spread += scatter.diagonal()
+                if pooled is not None:
+                    pooled += scatter
+                else:
+                    self._class_scatter.append(scatter)
+        if not np.all(np.isfinite(sums)) or not np.all(np.isfinite(spread)):
+            raise ValueError("Input X contains NaN or infinity, or values too large to be summed up.")
         self._counts, self._sums, self._pooled = GrowingRows(counts), GrowingRows(sums), pooled
 
     def _of_row(self, row: int, label: Any) -> ClassStatistics:
@@ -285,6 +292,11 @@ class ClassStatistics:
     def _set_labels(self, labels: Iterable[Hashable]) -> None:
         self._labels = list(labels)
         self._row_of = {label: row for row, label in enumerate(self._labels)}
+
+    def _check_name(self, label: Any) -> None:
+        """Refuse a name that could not have been learnt."""
+        check_labels([as_key(label)])
+        self._check_kind([label])
 
     def _check_kind(self, labels: Sequence[Any]) -> None:
         if len(self):

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import assert_all_finite, column_or_1d
 
 _KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "float", "U": "string", "S": "bytes"}
 _DEFAULT_UNKNOWN: dict[str, int | float | str | bytes] = {
@@ -21,6 +20,8 @@ _DEFAULT_UNKNOWN: dict[str, int | float | str | bytes] = {
 
 
 def _kind_of_value(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "integer"  # of any size
     kind = _KINDS.get(np.asarray(value).dtype.kind)
     return kind if kind is not None else type(value).__name__
 
@@ -58,12 +59,29 @@ def label_kind(labels: Any) -> str:
 def check_labels(y: Any) -> NDArray[Any]:
     """Return the labels as a one-dimensional array of a single kind, or say what is wrong with them."""
     kind = label_kind(y) if isinstance(y, list | tuple) and np.ndim(y) == 1 else None
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    check_classification_targets(labels)
+    # As an array first: column_or_1d by itself makes floats of pandas' nullable integers and booleans.
+    array = np.asarray(y)
+    labels: NDArray[Any] = column_or_1d(array.astype(object) if array.dtype.kind == "T" else array, warn=True)
     kind = kind or label_kind(labels)
     if labels.dtype.kind == "O" and kind != "string":
         labels = np.array(labels.tolist())
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+        if not np.all(labels == np.floor(labels)):
+            raise ValueError(
+                "Unknown label type: continuous. A class is named by a whole number or a string, "
+                "not by a measured value."
+            )
+    # Larger integers would become floats in some arrays, where neighbours are no longer told apart.
+    if kind == "integer" and labels.size and not _fits_int64(labels):
+        raise ValueError(
+            "Integer labels must fit into a signed 64-bit integer; name such classes by strings."
+        )
     return labels
+
+
+def _fits_int64(labels: NDArray[Any]) -> bool:
+    return labels.dtype.kind in "iu" and bool(labels.max() <= np.iinfo(np.int64).max)
 
 
 def as_key(label: Any) -> Hashable:
@@ -84,12 +102,14 @@ def default_unknown_label(labels: ArrayLike) -> int | float | str | bytes:
 
 def check_unknown_label(unknown_label: Any, classes: NDArray[Any]) -> None:
     """Refuse an unknown label that is a class, or that is of another kind than the classes."""
-    if np.ndim(unknown_label) != 0 or label_kind([unknown_label]) not in _DEFAULT_UNKNOWN:
+    if np.ndim(unknown_label) != 0:
         raise TypeError(f"unknown_label must be one plain label; got {unknown_label!r}.")
-    textual = label_kind([unknown_label]) in {"string", "bytes"}
-    if textual != (label_kind(classes) in {"string", "bytes"}):
+    kind, class_kind = label_kind([unknown_label]), label_kind(classes)
+    if kind == "float" and np.isnan(unknown_label):
+        raise ValueError("unknown_label cannot be NaN, which equals nothing, not even itself.")
+    if kind != class_kind and not {kind, class_kind} <= {"boolean", "integer", "float"}:
         raise TypeError(
-            f"unknown_label={unknown_label!r} cannot stand beside {label_kind(classes)} class labels: "
+            f"unknown_label={unknown_label!r} cannot stand beside {class_kind} class labels: "
             "use a string with string labels and a number with numbers."
         )
     if np.any(classes == unknown_label):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -93,9 +94,7 @@ class EuclideanMetric(LinearMetric):
         y : ignored
         """
         samples: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
-        mean, scale = _mean_and_scale(samples)
-        if not self.standardize:
-            scale = np.ones_like(scale)
+        mean, scale = _mean_and_scale(samples, self.standardize)
         self._set_metric(mean, scale, np.eye(samples.shape[1]))
         return self
 
@@ -104,8 +103,8 @@ class NCMMetric(LinearMetric):
     """The low-rank Mahalanobis metric of nearest class means, learnt by maximum likelihood.
 
     Learns W (D x m) such that ``p(c|x)`` of Eq. 1, the softmax over ``-|W'x - W'mu_c|^2 / 2``, is as
-    large as possible for the true classes. Features are standardized with the samples given to `fit`,
-    which are the starting classes; afterwards the metric stays as it is.
+    large as possible for the true classes. Mean and standard deviation of the features are those of the
+    samples given to `fit`, which are the starting classes; afterwards the metric stays as it is.
 
     Parameters
     ----------
@@ -123,7 +122,10 @@ class NCMMetric(LinearMetric):
         Epochs of "discriminant" (default 100) or steps of "sgd" (default 20,000; the authors ran about
         1,000,000).
     learning_rate : float, optional
-        Of "sgd" (default 0.001), or of Adam relative to the size of W (default 0.003).
+        Of "sgd" (default 0.001), or of Adam relative to the size of W (default 0.01).
+    standardize : bool, default=True
+        Divide each feature by its standard deviation over the samples given to `fit`, as the paper does.
+        Better not where all features are in one unit and some hardly vary, as pixels at the border.
     validation_fraction : float, default=0.1
         Share of each class's samples held out to watch the loss; at least one sample always stays in.
     callback : callable, optional
@@ -160,6 +162,7 @@ class NCMMetric(LinearMetric):
         solver: Literal["discriminant", "sgd"] = "discriminant",
         max_iter: int | None = None,
         learning_rate: float | None = None,
+        standardize: bool = True,
         validation_fraction: float = 0.1,
         callback: Progress | None = None,
         random_state: int | np.random.RandomState | None = 0,
@@ -169,6 +172,7 @@ class NCMMetric(LinearMetric):
         self.solver = solver
         self.max_iter = max_iter
         self.learning_rate = learning_rate
+        self.standardize = standardize
         self.validation_fraction = validation_fraction
         self.callback = callback
         self.random_state = random_state
@@ -188,9 +192,10 @@ class NCMMetric(LinearMetric):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("Learning a metric needs at least 2 classes; got 1 class.")
-        mean, scale = _mean_and_scale(samples)
+        mean, scale = _mean_and_scale(samples, self.standardize)
         standardized = ((samples - mean) / scale).astype(samples.dtype, copy=False)
-        solution = self._solve(self._problem(standardized, codes))
+        with np.errstate(over="ignore", invalid="ignore"):  # a loss that is not finite is an error of its own
+            solution = self._solve(self._problem(standardized, codes))
         self._set_metric(mean, scale, solution.W)
         self.biases_ = np.asarray(solution.biases, dtype=np.float64)
         self.loss_curve_ = solution.training_loss
@@ -206,6 +211,13 @@ class NCMMetric(LinearMetric):
             raise ValueError(f'form must be "distance" (Eq. 1) or "dot" (Eq. 2); got {self.form!r}.')
         if self.solver not in ("discriminant", "sgd"):
             raise ValueError(f'solver must be "discriminant" or "sgd"; got {self.solver!r}.')
+        for name in ("n_components", "max_iter"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, Integral) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, or None; got {value!r}.")
+        rate = self.learning_rate
+        if rate is not None and (not isinstance(rate, Real) or not 0 < float(rate) < np.inf):
+            raise ValueError(f"learning_rate must be a positive number, or None; got {rate!r}.")
 
     def _problem(self, X: Floats, codes: NDArray[np.intp]) -> Problem:
         split = CrossClassValidation(
@@ -219,7 +231,7 @@ class NCMMetric(LinearMetric):
     def _solve(self, problem: Problem) -> Solution:
         n_features = problem.X.shape[1]
         n_components = min(n_features, 512) if self.n_components is None else self.n_components
-        if not 1 <= n_components <= n_features:
+        if n_components > n_features:
             raise ValueError(
                 f"n_components={n_components} must lie between 1 and the number of features, {n_features}."
             )
@@ -237,7 +249,7 @@ class NCMMetric(LinearMetric):
             problem,
             n_components,
             n_epochs=self.max_iter or 100,
-            learning_rate=self.learning_rate or 0.003,
+            learning_rate=self.learning_rate or 0.01,
             random_state=random_state,
             progress=self.callback,
         )
@@ -248,9 +260,16 @@ class NCMMetric(LinearMetric):
         return tags
 
 
-def _mean_and_scale(X: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation of each feature, 1 for a feature that hardly varies."""
-    mean = X.mean(axis=0, dtype=np.float64)
-    scale = X.std(axis=0, dtype=np.float64)
-    constant = scale <= 10 * np.finfo(X.dtype).eps * np.abs(mean)
+def _mean_and_scale(X: Floats, standardize: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of each feature; 1 for a constant one, or if not wanted."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0, dtype=np.float64)
+        scale = X.std(axis=0, dtype=np.float64) if standardize else np.ones_like(mean)
+    if not np.all(np.isfinite(mean)) or not np.all(np.isfinite(scale)):
+        raise ValueError("The features are too large for float64 to hold their variance: scale X down.")
+    if not standardize:
+        return mean, scale
+    # The rounding of a sum of n equal values grows with n, and looks like a deviation.
+    rounding = 10 * np.finfo(X.dtype).eps + len(X) * np.finfo(np.float64).eps
+    constant = scale <= rounding * np.abs(mean)
     return mean, np.where(constant, 1.0, scale)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 
 from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
-from openworld.recognition.likelihood import log_softmax
+from openworld.recognition.likelihood import distance_logits, log_softmax
 from openworld.recognition.threshold import CrossClassValidation
 from openworld.recognition.thresholded import ThresholdMixin
 
@@ -58,7 +58,8 @@ class NearestClassMean(ClassMeanRecognizer):
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithm of Eq. 1, shape (n, K)."""
-        return log_softmax(self.decision_function(X))
+        means = self._search()[1].means
+        return log_softmax(np.concatenate([distance_logits(z, means) for z in self._projected_chunks(X)]))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return p(c|x) of Eq. 1, shape (n, K): it presumes that every sample is of a known class."""
@@ -105,7 +106,3 @@ class SoftmaxThreshold(ThresholdMixin, NearestClassMean):
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return ``ln p(c|x) + tau``, shape (n, K), columns as in `classes_`: positive is accepted."""
         return np.asarray(self.predict_log_proba(X).astype(np.float64) + self.tau_)
-
-    def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Return the logarithm of Eq. 1, shape (n, K)."""
-        return log_softmax(self._squared_distances(X) / -2)

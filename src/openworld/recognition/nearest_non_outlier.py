@@ -95,7 +95,7 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         labels : array of shape (n,)
         """
         distances, positions = self._nearest(X)
-        accepted = distances[:, 0] < self.tau_  # 1 - d / tau > 0
+        accepted = distances[:, 0] < np.float64(self.tau_)  # 1 - d / tau > 0, also for float32 distances
         return self._answers(np.where(accepted, positions[:, 0], -1))
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -108,7 +108,7 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
 
     def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the logarithm of Eq. 8 for every class, shape (n, K); minus infinity for outliers."""
-        m = self._projected.rows.shape[1]
+        m = self._search()[1].means.shape[1]
         log_constant = gammaln(m / 2 + 1) - m / 2 * np.log(np.pi) - m * np.log(self.tau_)
         with np.errstate(divide="ignore"):
             return np.asarray(log_constant + np.log(np.maximum(self.decision_function(X), 0)))

@@ -42,7 +42,7 @@ class F1:
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Return F1 where the recall is reached."""
-        return np.where(known >= self.min_recall * n_known, 2 * known / (known + unknown + n_known), -np.inf)
+        return np.where(known / n_known >= self.min_recall, 2 * known / (known + unknown + n_known), -np.inf)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class FalseAcceptRate:
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Return the number of known samples accepted where few enough unknown ones are."""
-        return np.where(unknown <= self.rate * n_unknown, known, -np.inf)
+        return np.where(unknown / n_unknown <= self.rate, known, -np.inf)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class KnownRecall:
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Return minus the number of unknown samples accepted where enough known ones are."""
-        return np.where(known >= self.recall * n_known, -unknown, -np.inf)
+        return np.where(known / n_known >= self.recall, -unknown, -np.inf)
 
 
 def best_threshold(known: ArrayLike, unknown: ArrayLike, objective: Objective) -> tuple[float, float]:
@@ -87,18 +87,22 @@ def best_threshold(known: ArrayLike, unknown: ArrayLike, objective: Objective) -
     known, unknown = np.asarray(known, dtype=np.float64), np.asarray(unknown, dtype=np.float64)
     if not known.size or not unknown.size:
         raise ValueError("A threshold needs at least one known and one unknown sample.")
+    if not np.all(np.isfinite(known)) or not np.all(np.isfinite(unknown)):
+        raise ValueError("A threshold cannot be found among values that are NaN or infinite.")
     cuts = np.unique(np.concatenate([known, unknown]))
     # Cut 0 accepts nothing; cut i accepts the i smallest distinct values.
     accepted_known = np.r_[0, np.searchsorted(np.sort(known), cuts, side="right")].astype(np.float64)
     accepted_unknown = np.r_[0, np.searchsorted(np.sort(unknown), cuts, side="right")].astype(np.float64)
     values = objective.value(accepted_known, accepted_unknown, known.size, unknown.size)
     best = int(np.argmax(values))
+    if values[best] == -np.inf:
+        raise ValueError(f"No threshold reaches what {objective!r} asks for.")
     if best == 0:
         threshold = cuts[0]
     elif best == len(cuts):
         threshold = np.nextafter(cuts[-1], np.inf)
     else:
-        threshold = cuts[best - 1] + (cuts[best] - cuts[best - 1]) / 2
+        threshold = cuts[best - 1] / 2 + cuts[best] / 2
         if threshold <= cuts[best - 1]:  # the two values are neighbouring floats
             threshold = cuts[best]
     return float(threshold), float(values[best])
@@ -173,7 +177,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction}.")
         counts = np.bincount(codes)
-        wanted = np.minimum(np.ceil(self.validation_fraction * counts), counts - 1)
+        wanted = np.minimum(np.ceil(self.validation_fraction * counts - 1e-9), counts - 1)  # 0.07 * 100 > 7
         shuffled = check_random_state(self.random_state).permutation(len(codes))
         by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
         rank_in_class = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)

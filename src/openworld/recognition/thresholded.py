@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_consistent_length
 
 from openworld.index import ExactIndex
 from openworld.recognition.class_statistics import ClassStatistics
@@ -65,6 +66,7 @@ class ThresholdMixin(_Base):
             raise ValueError("recalibrate needs samples of known classes only; teach the others first.")
         codes = np.searchsorted(classes, labels)
         squared = self._squared_distances(X)
+        check_consistent_length(squared, codes)
         self._find_tau(calibration or self._calibrator(), squared, codes)
         return self
 

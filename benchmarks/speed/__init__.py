@@ -1,0 +1,1 @@
+"""Speed as a ratio against a named rival, both measured in one run."""

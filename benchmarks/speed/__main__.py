@@ -1,0 +1,9 @@
+"""Run all speed benchmarks, one after the other."""
+
+from __future__ import annotations
+
+from benchmarks.speed import import_time, metric_learning, partial_fit, predict
+
+for benchmark in (import_time, predict, partial_fit, metric_learning):
+    print(f"\n== {benchmark.__name__}", flush=True)
+    benchmark.main()

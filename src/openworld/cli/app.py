@@ -1,0 +1,52 @@
+"""The command line: its commands, and how errors are shown."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from openworld._version import __version__
+from openworld.cli.demo import demo
+from openworld.cli.fit import fit
+from openworld.cli.inspect import inspect
+from openworld.cli.learn import learn
+from openworld.cli.recognize import recognize
+
+app = typer.Typer(
+    name="openworld",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Recognition in an open world: name the known, say unknown to the rest, learn it as it comes.",
+    epilog="Start with: openworld demo",
+)
+for command in (fit, recognize, learn, inspect, demo):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"openworld {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; what a user can mend is told in one line, with exit code 1."""
+    try:
+        app()
+    except (OSError, ValueError, TypeError, KeyError, ImportError) as error:
+        # KeyError shows its text in quotes; the text itself is what we want.
+        text = error.args[0] if isinstance(error, KeyError) and error.args else error
+        typer.secho(f"Error: {text}", fg="red", err=True)
+        sys.exit(1)

@@ -1,0 +1,195 @@
+"""Samples from files: `.npz` and `.npy` arrays, `.csv` tables, `.parquet` tables."""
+
+from __future__ import annotations
+
+import csv
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class DataError(ValueError):
+    """A data file cannot be used; the text says which, where and what to do."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Feature vectors, with labels where the file has them.
+
+    Attributes
+    ----------
+    X : array of shape (n, D)
+    y : array of shape (n,) or None
+    feature_names : list of str or None
+        Column names, where the file names its columns.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any] | None
+    feature_names: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+def read_samples(path: str | os.PathLike[str], *, label_column: str | None = None) -> Samples:
+    """Read samples from a file; its ending says what it is.
+
+    Parameters
+    ----------
+    path : path
+        `.npz`: arrays `X` (n, D) and, with labels, `y` (n,). `.npy`: the features alone. `.csv`: a
+        header line, one sample per line, numbers in every column but the label's. `.parquet`: numeric
+        columns, or one column of lists named `features`; needs ``pip install openworld[evaluate]``.
+    label_column : str, optional
+        The array or column with the labels. By default `y` in `.npz` files and `label` in tables, and
+        then it may be missing.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be used.
+    FileNotFoundError
+        If there is no such file.
+    """
+    path = Path(path)
+    readers = {".npz": _read_npz, ".npy": _read_npy, ".csv": _read_csv, ".parquet": _read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(
+            f"{path}: cannot read {path.suffix or 'a file without ending'}; give {', '.join(readers)}."
+        )
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    samples = reader(path, label_column)
+    if samples.X.ndim != 2:
+        raise DataError(f"{path}: the features must be a table (samples, features), not {samples.X.shape}.")
+    if not samples.X.size:
+        raise DataError(f"{path}: there are no samples in it.")
+    if samples.y is not None and len(samples.y) != len(samples.X):
+        raise DataError(f"{path}: {len(samples.X)} samples but {len(samples.y)} labels.")
+    if label_column is not None and samples.y is None:
+        raise DataError(f"{path}: a .npy file has no labels; use .npz with arrays X and y.")
+    _check_numbers(path, samples)
+    return samples
+
+
+def _check_numbers(path: Path, samples: Samples) -> None:
+    """Say which value is not a finite number, if one is not."""
+    if samples.X.dtype.kind not in "fiub":
+        raise DataError(f"{path}: the features must be numbers, not {samples.X.dtype}.")
+    for start in range(0, len(samples), 4096):
+        bad = np.argwhere(~np.isfinite(samples.X[start : start + 4096]))
+        if len(bad):
+            row, column = start + int(bad[0, 0]), int(bad[0, 1])
+            name = samples.feature_names[column] if samples.feature_names else f"number {column + 1}"
+            raise DataError(
+                f"{path}: sample {row + 1}, feature {name}: {samples.X[row, column]} is not a finite number. "
+                "Fill in or leave out such samples first."
+            )
+
+
+def _read_npz(path: Path, label_column: str | None) -> Samples:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if "X" not in file or (label_column is not None and label_column not in file):
+                wanted = "X" if "X" not in file else label_column
+                raise DataError(f"{path}: no array named {wanted!r}; the file has {', '.join(file.files)}.")
+            key = label_column or "y"
+            return Samples(file["X"], file.get(key))
+    except DataError:
+        raise
+    except Exception as error:  # a damaged archive shows itself in many ways
+        raise DataError(f"{path}: not a sound .npz file ({error}).") from error
+
+
+def _read_npy(path: Path, label_column: str | None) -> Samples:
+    try:
+        return Samples(np.load(path, allow_pickle=False, mmap_mode="r"), None)
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(f"{path}: not a sound .npy file ({error}).") from error
+
+
+def _read_csv(path: Path, label_column: str | None) -> Samples:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        try:
+            header = next(csv.reader(file), [])
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: not a text file ({error}).") from error
+    features, label = _split_columns(path, header, label_column)
+    try:
+        X = _load_columns(path, [header.index(name) for name in features], np.float64)
+        y = None if label is None else _as_labels(_load_columns(path, [header.index(label)], np.str_)[:, 0])
+    except (ValueError, IndexError) as error:
+        raise DataError(f"{path}: {error} (line numbers start after the header line).") from error
+    return Samples(X, y, features)
+
+
+def _load_columns(path: Path, columns: list[int], kind: type) -> NDArray[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # an empty table, which is told of later
+        return np.loadtxt(
+            path,
+            dtype=kind,
+            usecols=columns,
+            delimiter=",",
+            skiprows=1,
+            quotechar='"',
+            comments=None,
+            ndmin=2,
+            encoding="utf-8-sig",
+        )
+
+
+def _read_parquet(path: Path, label_column: str | None) -> Samples:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Reading .parquet needs pyarrow: pip install openworld[evaluate]") from error
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise DataError(f"{path}: not a sound .parquet file ({error}).") from error
+    features, label = _split_columns(path, table.column_names, label_column)
+    y = None if label is None else _as_labels(table[label].to_numpy(zero_copy_only=False))
+    try:
+        if features == ["features"]:
+            lists = table["features"].combine_chunks()
+            X = np.asarray(lists.flatten()).reshape(len(lists), -1)
+            return Samples(X, y)
+        X = np.column_stack([table[name].to_numpy() for name in features])
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise DataError(f"{path}: the feature columns must hold numbers ({error}).") from error
+    return Samples(X, y, features)
+
+
+def _split_columns(path: Path, columns: list[str], label_column: str | None) -> tuple[list[str], str | None]:
+    """Return the feature columns and the label column, if there is one."""
+    if label_column is not None and label_column not in columns:
+        raise DataError(
+            f"{path}: no column named {label_column!r}; the columns are {', '.join(columns[:10])}."
+        )
+    label = label_column or ("label" if "label" in columns else None)
+    features = [name for name in columns if name != label]
+    if not features:
+        raise DataError(f"{path}: there are no feature columns in it.")
+    return features, label
+
+
+def _as_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as integers and everything else as text."""
+    if labels.dtype.kind in "iub":
+        return labels
+    text = labels.astype(str)
+    try:
+        numbers = text.astype(np.int64)
+    except ValueError:
+        return text
+    # "007" stays text: as a number it would come out as 7.
+    return numbers if np.array_equal(numbers.astype(str), text) else text

@@ -1,0 +1,239 @@
+"""The contract every recognizer keeps, as checks that run on ours and on yours.
+
+    from openworld.testing import check_recognizer
+    check_recognizer(MyRecognizer())
+
+A recognizer has `fit(X, y)`, `partial_fit(X, y)`, `predict(X)`, `decision_function(X)`, `classes_`,
+`unknown_label` (a parameter) and `unknown_label_` (the label in use after fitting). One that can accept
+samples infinitely far from all data says so with ``accepts_bounded_region = False``; one whose
+`partial_fit` depends on the order of the samples, with ``order_matters = True``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+_N_STARTING, _N_CLASSES, _PER_CLASS, _N_FEATURES = 8, 12, 15, 6
+
+
+class ContractError(AssertionError):
+    """A recognizer does not keep the contract."""
+
+
+def check_recognizer(recognizer: Any) -> None:
+    """Run every check on a recognizer that need not be fitted; it is cloned, not changed.
+
+    Raises
+    ------
+    ContractError
+        Naming the first promise that is not kept.
+    """
+    for check in contract_checks():
+        check(recognizer)
+
+
+def contract_checks() -> list[Callable[[Any], None]]:
+    """Return the checks, for example to parametrize a test with them."""
+    return [
+        check_names_known_and_rejects_far,
+        check_labels_of_any_kind,
+        check_unknown_is_never_a_class,
+        check_refused_batch_changes_nothing,
+        check_new_classes_need_no_announcement,
+        check_learning_changes_no_other_class,
+        check_pieces_and_order_make_no_difference,
+        check_sum_of_models,
+        check_cutting_the_input_makes_no_difference,
+        check_decision_function_agrees,
+        check_same_data_same_model,
+    ]
+
+
+def _data() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Well separated classes; the first eight are the starting classes."""
+    random = np.random.default_rng(20150607)
+    centres = 8 * random.standard_normal((_N_CLASSES, _N_FEATURES))
+    y = np.repeat(np.arange(_N_CLASSES), _PER_CLASS)
+    return centres[y] + random.standard_normal((len(y), _N_FEATURES)), y
+
+
+def _starting() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    X, y = _data()
+    return X[y < _N_STARTING], y[y < _N_STARTING]
+
+
+def _later() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    X, y = _data()
+    return X[y >= _N_STARTING], y[y >= _N_STARTING]
+
+
+def _queries() -> NDArray[np.float64]:
+    X, _ = _data()
+    random = np.random.default_rng(1)
+    return np.vstack([X + random.standard_normal(X.shape), 20 * random.standard_normal((200, _N_FEATURES))])
+
+
+def _fitted(recognizer: Any) -> Any:
+    return clone(recognizer).fit(*_starting())
+
+
+def _require(kept: bool, promise: str, recognizer: Any) -> None:
+    if not kept:
+        raise ContractError(f"{type(recognizer).__name__}: {promise}")
+
+
+def _refuses(action: Callable[[], Any]) -> bool:
+    try:
+        action()
+    except (ValueError, TypeError):
+        return True
+    return False
+
+
+def _is_bounded(recognizer: Any) -> bool:
+    return bool(getattr(recognizer, "accepts_bounded_region", True))
+
+
+def check_names_known_and_rejects_far(recognizer: Any) -> None:
+    """Most samples of known classes are named right; far from all data the answer is unknown."""
+    X, y = _starting()
+    model = _fitted(recognizer)
+    _require(bool(np.mean(model.predict(X) == y) > 0.8), "names the classes it learnt", recognizer)
+    if not _is_bounded(recognizer):
+        return
+    random = np.random.default_rng(2)
+    directions = np.vstack(
+        [random.standard_normal((100, _N_FEATURES)), X[::5], np.array([X[y == c].mean(0) for c in set(y)])]
+    )
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    for distance in (1e3, 1e5, 1e7):
+        far = model.predict(distance * directions)
+        _require(
+            bool(np.all(far == model.unknown_label_)),
+            f"answers unknown {distance:g} away from all data in every direction",
+            recognizer,
+        )
+
+
+def check_labels_of_any_kind(recognizer: Any) -> None:
+    """Strings work as integers do, and the unknown label is of a kind that fits them."""
+    X, y = _starting()
+    names = np.array([f"class {label}" for label in y])
+    by_name = clone(recognizer).fit(X, names).predict(_queries())
+    by_number = _fitted(recognizer).predict(_queries())
+    expected = np.where(by_number == -1, "unknown", [f"class {label}" for label in by_number])
+    _require(bool(np.all(by_name == expected)), "gives the same answers whatever the labels are", recognizer)
+
+
+def check_unknown_is_never_a_class(recognizer: Any) -> None:
+    """The unknown label is not among the classes, and a class of that name is refused."""
+    X, y = _starting()
+    model = _fitted(recognizer)
+    _require(model.unknown_label_ not in model.classes_, "unknown is not a class", recognizer)
+    bad = np.where(y == 0, model.unknown_label_, y)
+    _require(
+        _refuses(lambda: clone(recognizer).fit(X, bad)), "fit refuses a class called unknown", recognizer
+    )
+    _require(
+        _refuses(lambda: model.partial_fit(X, bad)), "partial_fit refuses a class called unknown", recognizer
+    )
+    paper = clone(recognizer).set_params(unknown_label=0).fit(X, y + 1)
+    answers = set(paper.predict(_queries()).tolist())
+    _require(answers <= set(range(_N_STARTING + 1)), "the unknown label can be chosen", recognizer)
+
+
+def check_refused_batch_changes_nothing(recognizer: Any) -> None:
+    """A batch with NaN, a wrong number of features or missing labels leaves the model as it was."""
+    X, y = _later()
+    model = _fitted(recognizer)
+    before, classes = model.decision_function(_queries()), model.classes_.copy()
+    with_nan = X.copy()
+    with_nan[3, 2] = np.nan
+    refused: list[tuple[Callable[..., Any], Any, Any]] = [(model.partial_fit, X[:, :-1], y)]
+    for bad_X, bad_y in ((with_nan, y), (X, y[:-1]), (X, y + 0.5)):
+        refused += [(model.partial_fit, bad_X, bad_y), (model.fit, bad_X, bad_y)]
+    for learn, bad_X, bad_y in refused:
+        _require(_refuses(partial(learn, bad_X, bad_y)), "refuses bad input", recognizer)
+        same = np.array_equal(model.classes_, classes)
+        same = same and np.array_equal(model.decision_function(_queries()), before)
+        _require(same, "is unchanged after refusing bad input", recognizer)
+
+
+def check_new_classes_need_no_announcement(recognizer: Any) -> None:
+    """`partial_fit` learns classes nobody spoke of before."""
+    X, y = _later()
+    model = _fitted(recognizer).partial_fit(X, y)
+    _require(
+        model.classes_.tolist() == list(range(_N_CLASSES)), "knows the classes it was taught", recognizer
+    )
+    _require(bool(np.mean(model.predict(X) == y) > 0.5), "names classes learnt later", recognizer)
+
+
+def check_learning_changes_no_other_class(recognizer: Any) -> None:
+    """Learning new classes leaves the statistics of the others to the last bit."""
+    model = _fitted(recognizer)
+    if not hasattr(model, "statistics_"):
+        return
+    before = {label: model.statistics_.mean(label).copy() for label in range(_N_STARTING)}
+    model.partial_fit(*_later())
+    same = all(np.array_equal(model.statistics_.mean(label), mean) for label, mean in before.items())
+    _require(same, "learning one class changes no other class's mean", recognizer)
+
+
+def check_pieces_and_order_make_no_difference(recognizer: Any) -> None:
+    """One batch, many batches and any order give the same model."""
+    if getattr(recognizer, "order_matters", False):
+        return
+    X, y = _later()
+    at_once = _fitted(recognizer).partial_fit(X, y).decision_function(_queries())
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        model = _fitted(recognizer)
+        for piece in np.array_split(order, 7):
+            model.partial_fit(X[piece], y[piece])
+        same = np.allclose(model.decision_function(_queries()), at_once, rtol=1e-6, atol=1e-6)
+        _require(same, "pieces and order make no difference", recognizer)
+
+
+def check_sum_of_models(recognizer: Any) -> None:
+    """Parts learnt apart and added give the model that learnt everything, where models can be added."""
+    model = _fitted(recognizer)
+    if not hasattr(model, "without_classes"):
+        return
+    X, y = _later()
+    whole = _fitted(recognizer).partial_fit(X, y).decision_function(_queries())
+    parts = [model.without_classes().partial_fit(X[i::3], y[i::3]) for i in range(3)]
+    total = (parts[2] + model + parts[0] + parts[1]).decision_function(_queries())
+    _require(np.allclose(total, whole, rtol=1e-6, atol=1e-6), "a sum of models is the model", recognizer)
+
+
+def check_cutting_the_input_makes_no_difference(recognizer: Any) -> None:
+    """`predict` gives a sample the same answer whatever other samples come with it."""
+    model, X = _fitted(recognizer), _queries()
+    at_once = model.predict(X)
+    for size in (1, 7, 100):
+        pieces = [model.predict(X[start : start + size]) for start in range(0, len(X), size)]
+        same = np.array_equal(np.concatenate(pieces), at_once)
+        _require(same, "predict does not depend on how the input is cut", recognizer)
+
+
+def check_decision_function_agrees(recognizer: Any) -> None:
+    """`decision_function` has a column per class; an accepted sample is given its largest one."""
+    model, X = _fitted(recognizer), _queries()
+    decision, answers = model.decision_function(X), model.predict(X)
+    _require(decision.shape == (len(X), len(model.classes_)), "decision_function is (n, K)", recognizer)
+    accepted = answers != model.unknown_label_
+    same = np.array_equal(model.classes_[decision.argmax(axis=1)][accepted], answers[accepted])
+    _require(same, "the largest decision is the answer", recognizer)
+
+
+def check_same_data_same_model(recognizer: Any) -> None:
+    """Two fits on the same data decide alike, to the last bit."""
+    first, second = (_fitted(recognizer).decision_function(_queries()) for _ in range(2))
+    _require(np.array_equal(first, second), "the same data give the same model", recognizer)

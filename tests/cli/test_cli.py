@@ -1,0 +1,202 @@
+"""The command line: what it does, what it prints, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import openworld
+from openworld.cli import main
+
+
+@pytest.fixture
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    y = np.repeat(["ant", "bee", "cat", "dog"], 20)
+    centres = 10 * random.standard_normal((4, 3))
+    return centres[np.unique(y, return_inverse=True)[1]] + random.standard_normal((80, 3)), y
+
+
+@pytest.fixture
+def table(tmp_path: Path, blobs: tuple[np.ndarray, np.ndarray]) -> Path:
+    path = tmp_path / "animals.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["length", "label", "height", "weight"])
+        for x, label in zip(*blobs, strict=True):
+            writer.writerow([x[0], label, *x[1:]])
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path, table: Path, run: Run) -> Path:
+    run("fit", table, "-o", tmp_path / "animals.ow")
+    return tmp_path / "animals.ow"
+
+
+class Run:
+    """Runs the command in this process and keeps what it printed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+        self.out = self.err = ""
+
+    def __call__(self, *arguments: object, code: int = 0) -> str:
+        self.monkeypatch.setattr(sys, "argv", ["openworld", *map(str, arguments)])
+        found: object = 0
+        try:
+            main()
+        except SystemExit as stop:
+            found = stop.code or 0
+        self.out, self.err = self.capsys.readouterr()
+        assert found == code, self.out + self.err
+        return self.out
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return Run(monkeypatch, capsys)
+
+
+def test_fit_recognize_learn_inspect(run: Run, model: Path, table: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "new.npz", X=np.full((5, 3), 40.0) + np.arange(5)[:, None] / 10, y=["eel"] * 5)
+    assert "unknown" in run("recognize", model, tmp_path / "new.npz")
+    assert "5 of 5 answers are right" in run.err  # eel is not known yet: unknown is right
+    run("learn", model, tmp_path / "new.npz")
+    assert "1 new class" in run.err
+    answers = list(csv.DictReader(run("recognize", model, tmp_path / "new.npz").splitlines()))
+    assert [row["answer"] for row in answers] == ["eel"] * 5
+    assert openworld.load(model).classes_.tolist() == ["ant", "bee", "cat", "dog", "eel"]
+    shown = run("inspect", model, "--classes")
+    assert "eel" in shown
+    assert "NearestNonOutlier" in shown
+
+
+def test_recognize_agrees_with_the_library(
+    run: Run, model: Path, table: Path, tmp_path: Path, blobs: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, _ = blobs
+    recognizer = openworld.load(model)
+    run("recognize", model, table, "-o", tmp_path / "answers.json")
+    rows = json.loads((tmp_path / "answers.json").read_text())
+    assert [row["answer"] for row in rows] == recognizer.predict(X).tolist()
+    labels, distances = recognizer.nearest_classes(X, 1)
+    assert [row["nearest_class"] for row in rows] == labels[:, 0].tolist()
+    assert np.allclose([row["distance"] for row in rows], distances[:, 0])
+
+
+def test_json_for_programs(run: Run, table: Path, tmp_path: Path) -> None:
+    summary = json.loads(run("fit", table, "-o", tmp_path / "m.ow", "--json"))
+    assert summary["classes"] == 4
+    assert summary["tau"] > 0
+    assert json.loads(run("inspect", tmp_path / "m.ow", "--json"))["samples"] == 80
+    assert len(json.loads(run("inspect", tmp_path / "m.ow", "--json", "--classes"))["per_class"]) == 4
+    assert len(json.loads(run("recognize", tmp_path / "m.ow", table, "--json"))) == 80
+    assert json.loads(run("learn", tmp_path / "m.ow", table, "--json"))["new_classes"] == 0
+
+
+@pytest.mark.parametrize("recognizer", ["nno", "ncm", "softmax-threshold"])
+def test_each_recognizer_can_be_fitted(run: Run, table: Path, tmp_path: Path, recognizer: str) -> None:
+    run("fit", table, "-o", tmp_path / "m.ow", "--recognizer", recognizer, "--components", 2)
+    assert openworld.load(tmp_path / "m.ow").metric_.W_.shape == (3, 2)
+
+
+def test_parquet_and_npz_give_the_same_model(
+    run: Run, table: Path, tmp_path: Path, blobs: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = blobs
+    columns = {"length": X[:, 0], "height": X[:, 1], "weight": X[:, 2], "kind": y}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"features": X.tolist(), "kind": y}), tmp_path / "b.parquet")
+    np.savez(tmp_path / "c.npz", X=X, kind=y)
+    taus = []
+    for name in ("a.parquet", "b.parquet", "c.npz"):
+        run("fit", tmp_path / name, "-o", tmp_path / "m.ow", "--label-column", "kind")
+        taus.append(openworld.load(tmp_path / "m.ow").tau_)
+    run("fit", table, "-o", tmp_path / "m.ow")
+    assert taus == [pytest.approx(openworld.load(tmp_path / "m.ow").tau_)] * 3
+
+
+def test_errors_are_one_line_and_say_what_to_do(run: Run, model: Path, table: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.csv").write_text("a,label\n1,x\nfour,y\n")
+    (tmp_path / "nan.csv").write_text("a,b,label\n1,2,x\nnan,3,y\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("a,label\n")
+    (tmp_path / "unlabelled.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "short.csv").write_text("a,b,label\n1,2,x\n1,y\n")
+    (tmp_path / "wide.csv").write_text("a,b,label\n1,2,ant\n")
+    (tmp_path / "broken.npz").write_bytes(b"PK not an archive")
+    np.savez(tmp_path / "other.npz", features=np.ones((2, 2)))
+    cut = tmp_path / "cut.ow"
+    cut.write_bytes(model.read_bytes()[:-100])
+    new = tmp_path / "new.ow"
+    for arguments, words in [
+        (("fit", tmp_path / "missing.csv", "-o", new), "no such file"),
+        (("fit", tmp_path / "text.csv", "-o", new), "four"),
+        (("fit", tmp_path / "nan.csv", "-o", new), "sample 2, feature a"),
+        (("fit", tmp_path / "empty.csv", "-o", new), "no feature columns"),
+        (("fit", tmp_path / "header.csv", "-o", new), "no samples"),
+        (("fit", tmp_path / "unlabelled.csv", "-o", new), "--label-column"),
+        (("fit", tmp_path / "short.csv", "-o", new), "short.csv"),
+        (("fit", tmp_path / "broken.npz", "-o", new), "not a sound .npz"),
+        (("fit", tmp_path / "other.npz", "-o", new), "no array named 'X'"),
+        (("fit", table, "-o", tmp_path / "nowhere" / "m.ow"), "does not exist"),
+        (("fit", table, "-o", new, "--label-column", "colour"), "no column named 'colour'"),
+        (("fit", table, "-o", new, "--tau", "-1"), "tau must be a positive number"),
+        (("fit", table, "-o", new, "--components", "99"), "number of features"),
+        (("fit", "photos", "-o", new), "cannot read"),
+        (("recognize", cut, table), "damaged"),
+        (("recognize", table, table), "not an openworld model"),
+        (("recognize", model, tmp_path / "wide.csv"), "2 features"),
+        (("recognize", model, table, "-o", tmp_path / "answers.xlsx"), ".csv or .json"),
+        (("learn", model, tmp_path / "wide.csv"), "2 features"),
+        (("inspect", tmp_path / "missing.ow"), "missing.ow"),
+    ]:
+        before = model.read_bytes()
+        assert run(*arguments, code=1) == ""
+        assert run.err.startswith("Error: ")
+        assert words in run.err, (arguments, run.err)
+        assert "Traceback" not in run.err
+        assert model.read_bytes() == before
+        assert not new.exists()
+
+
+def test_a_typo_is_a_usage_error(run: Run) -> None:
+    run("recognise", code=2)
+    assert "recognize" in run.err
+
+
+def test_help_teaches_without_importing_scikit_learn() -> None:
+    code = (
+        "import sys; sys.argv = ['openworld', '--help']\n"
+        "from openworld.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert 'sklearn' not in sys.modules and 'numpy' not in sys.modules, 'heavy import'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "recognize" in done.stdout
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").strip() == f"openworld {openworld.__version__}"
+
+
+def test_demo_tells_the_whole_story(run: Run, tmp_path: Path) -> None:
+    shown = run("demo", "--output", tmp_path / "demo")
+    assert "new letters" in shown
+    with (tmp_path / "demo" / "accuracy.csv").open() as file:
+        rows = {row["test pictures of"]: row for row in csv.DictReader(file)}
+    assert float(rows["known letters"]["right after"]) > 0.8
+    assert float(rows["new letters"]["right after"]) > 0.4
+    assert float(rows["letters never named"]["right after"]) > 0.3
+    assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert len(openworld.load(tmp_path / "demo" / "letters.ow").classes_) > 75

@@ -1,0 +1,126 @@
+"""Every recognizer of the package keeps the contract of design.md, and scikit-learn's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from openworld import (
+    EuclideanMetric,
+    NCMMetric,
+    NearestClassMean,
+    NearestNonOutlier,
+    SoftmaxThreshold,
+)
+from openworld.testing import ContractError, check_recognizer, contract_checks
+
+RECOGNIZERS = [
+    NearestNonOutlier(),
+    NearestNonOutlier(EuclideanMetric(), tau=5.0),
+    NearestClassMean(),
+    SoftmaxThreshold(),
+]
+METRICS = [EuclideanMetric(), NCMMetric(), NCMMetric(form="dot"), NCMMetric(solver="sgd", max_iter=50)]
+
+TWO_COLUMNS = "decision_function has one column per class also for two classes, as unknown is a third answer"
+EXPECTED_TO_FAIL = {
+    "check_classifiers_classes": TWO_COLUMNS,
+    "check_classifiers_train": TWO_COLUMNS,
+    "check_decision_proba_consistency": TWO_COLUMNS,
+}
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    if not hasattr(estimator, "decision_function"):
+        return {}
+    without_probabilities = isinstance(estimator, NearestNonOutlier)
+    return {
+        check: reason
+        for check, reason in EXPECTED_TO_FAIL.items()
+        if not (without_probabilities and check == "check_decision_proba_consistency")
+    }
+
+
+@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("recognizer", RECOGNIZERS, ids=str)
+def test_contract(recognizer: Any, check: Any) -> None:
+    check(recognizer)
+
+
+def scikit_learn_checks() -> list[Any]:
+    return [
+        pair
+        for estimator in [*METRICS, *RECOGNIZERS]
+        for pair in estimator_checks_generator(
+            estimator, expected_failed_checks=expected_failures(estimator), mark="xfail", xfail_strict=True
+        )
+    ]
+
+
+def short_name(part: Any) -> str:
+    return getattr(getattr(part, "func", None), "__name__", str(part))
+
+
+@pytest.mark.parametrize(("estimator", "check"), scikit_learn_checks(), ids=short_name)
+def test_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+class Forgetful(NearestNonOutlier):
+    """Breaks the promise that known classes stay as they are."""
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+        super().partial_fit(X, y)
+        self.statistics_.sums[0] *= 1.01
+        return self
+
+
+class Trusting(NearestNonOutlier):
+    """Never answers unknown, but does not say so."""
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[self.decision_function(X).argmax(axis=1)]
+
+
+class CountingBatches(NearestNonOutlier):
+    """Depends on how the samples are cut into batches."""
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+        super().partial_fit(X, y)
+        self.tau_ = self.tau_ * 1.1
+        return self
+
+
+class Centering(NearestNonOutlier):
+    """Lets the samples asked about together change each other's answer."""
+
+    def predict(self, X: Any) -> Any:
+        return super().predict(np.asarray(X) - np.mean(X, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("bad", "promise"),
+    [
+        (Forgetful(), "no other class's mean"),
+        (Trusting(), "away from all data"),
+        (CountingBatches(), "pieces and order"),
+        (Centering(), "cut"),
+    ],
+)
+def test_contract_finds_what_is_broken(bad: Any, promise: str) -> None:
+    broken = []
+    for check in contract_checks():
+        try:
+            check(bad)
+        except ContractError as error:
+            broken.append(str(error))
+    assert any(promise in text for text in broken), broken
+
+
+def test_check_recognizer_runs_all_checks() -> None:
+    check_recognizer(NearestNonOutlier(tau=20.0))
+    with pytest.raises(ContractError, match="away from all data"):
+        check_recognizer(Trusting())
