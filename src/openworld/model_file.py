@@ -133,7 +133,9 @@ def read_description(path: str | os.PathLike[str]) -> Document:
     _refuse_folder(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
-            return dict(json.loads((file.metadata() or {})["openworld"]))
+            document = json.loads((file.metadata() or {})["openworld"])
+            _require(isinstance(document, dict), "parts")
+            return dict(document)
     except (SafetensorError, *_UNSOUND) as error:
         raise ModelFileError(f"{path} is not an openworld model file, or it is damaged.") from error
 
@@ -214,7 +216,7 @@ def _describe_estimator(metric: Any) -> Document:
 
 
 def _describe_tau(tau: Any) -> Any:
-    if tau is None or not hasattr(tau, "find"):
+    if tau is None or not hasattr(tau, "held_out"):
         return None if tau is None else float(tau)
     objective = tau.objective
     foreign = _OBJECTIVES.get(type(objective).__name__) is not type(objective)
@@ -256,8 +258,10 @@ def _restore(document: Document, arrays: Arrays) -> Any:
     model = kind(metric=None if given is None else _restore_estimator(given), **parameters)
     labels, counts, sums = _unpack_labels(document["classes"]), arrays["counts"], arrays["sums"]
     model.n_features_in_ = int(document["n_features"])
-    if document["feature_names"] is not None:
-        model.feature_names_in_ = np.array(document["feature_names"], dtype=object)
+    names = document["feature_names"]
+    if names is not None:
+        _require(isinstance(names, list) and len(names) == model.n_features_in_, "feature names")
+        model.feature_names_in_ = np.array(list(map(str, names)), dtype=object)
     metric = _restore_metric(document["metric"], arrays, model.n_features_in_)
     _require(len(set(labels)) == len(labels), "classes")
     _require_floats(counts, (len(labels),), "counts")
@@ -319,7 +323,8 @@ def _restore_calibration(calibration: Document | None) -> Calibration | None:
 
 
 def _unpack_labels(packed: Document) -> list[Any]:
-    values = list(packed["values"])
+    values: list[Any] = packed["values"]
+    _require(isinstance(values, list), "labels")
     if packed["kind"] == "bytes":
         return [value.encode("latin-1") for value in values]
     _require(not values or label_kind(values) == packed["kind"], "labels")

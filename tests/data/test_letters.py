@@ -4,11 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.fft import idctn
 
 from openworld.data import letters as module
 from openworld.data.letters import FACES, Letters, load_letters
-
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +55,16 @@ def test_arrays(letters):
     assert {len(letter) for letter in letters.classes.tolist()} == {1}
     assert set(letters.faces.tolist()) == set(FACES)
     assert len(FACES) == 16
+
+
+def test_frequencies_are_the_images(letters):
+    spectrum = np.zeros((50, 28, 28))
+    spectrum[:, :16, :16] = letters.frequencies[:50].reshape(50, 16, 16)
+    images = idctn(spectrum, axes=(1, 2), norm="ortho")
+    assert letters.frequencies.shape == (len(letters.images), 256)
+    assert letters.frequencies.dtype == np.float32
+    assert letters.frequencies.std(axis=0).min() > 0.01
+    assert np.corrcoef(images.ravel(), letters.X[:50].ravel())[0, 1] > 0.9
 
 
 def test_arrays_are_read_only(letters):

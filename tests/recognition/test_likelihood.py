@@ -102,7 +102,9 @@ def test_gradient_agrees_with_the_sum_over_outer_products():
 def test_distance_logits_leave_out_only_what_all_classes_share():
     W, X, _, means, _ = example(7, 4, 3, 5)
     z, projected_means = X @ W, means @ W
-    left_out = -0.5 * np.sum((z[:, None] - projected_means) ** 2, axis=2) - distance_logits(z, projected_means)
+    left_out = -0.5 * np.sum((z[:, None] - projected_means) ** 2, axis=2) - distance_logits(
+        z, projected_means
+    )
     np.testing.assert_allclose(left_out, np.repeat(left_out[:, :1], 5, axis=1), rtol=1e-12)
 
 

@@ -100,7 +100,9 @@ def test_callback_hears_of_every_epoch(iris):
 def test_callback_hears_of_sgd(iris):
     heard = []
     metric = NCMMetric(solver="sgd", max_iter=100, callback=lambda *a: heard.append(a)).fit(*iris)
-    assert heard == [(s, 100, v) for s, v in zip(metric.steps_curve_, metric.held_out_loss_curve_, strict=True)]
+    assert heard == [
+        (s, 100, v) for s, v in zip(metric.steps_curve_, metric.held_out_loss_curve_, strict=True)
+    ]
 
 
 # --- The map ---
@@ -170,7 +172,7 @@ def test_the_rounding_of_a_long_sum_is_not_taken_for_a_deviation():
 
 
 def test_a_feature_that_varies_little_is_still_a_feature(iris):
-    X, y = iris
+    X = iris[0]
     tiny = np.column_stack([X[:, :3], X[:, 3] * 1e-9])
     metric = EuclideanMetric().fit(tiny)
     np.testing.assert_allclose(metric.transform(tiny).std(axis=0), 1)
@@ -285,14 +287,14 @@ def test_bad_parameters(iris, parameters, message):
 
 
 def test_a_descent_that_runs_away_names_the_learning_rate(digits):
-    with pytest.raises(ValueError, match="not finite.*lower learning_rate"):
+    with pytest.raises(ValueError, match=r"not finite.*lower learning_rate"):
         NCMMetric(solver="sgd", learning_rate=1e6, max_iter=200).fit(*digits)
 
 
 @pytest.mark.parametrize("metric", [NCMMetric(), EuclideanMetric()])
 @pytest.mark.parametrize("size", [1e200, 1e307])
 def test_features_too_large_for_their_variance(iris, metric, size):
-    with pytest.raises(ValueError, match="too large.*scale X down"):
+    with pytest.raises(ValueError, match=r"too large.*scale X down"):
         clone(metric).fit(iris[0] * size, iris[1])
 
 

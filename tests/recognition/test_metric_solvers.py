@@ -275,10 +275,17 @@ def test_sgd_loss_falls(digits):
 def test_sgd_looks_at_every_fiftieth_of_the_way_and_at_the_end(digits):
     seen = []
     solution = authors_sgd(
-        digits[0], 2, n_steps=103, learning_rate=1e-4, random_state=seeded(), progress=lambda *a: seen.append(a)
+        digits[0],
+        2,
+        n_steps=103,
+        learning_rate=1e-4,
+        random_state=seeded(),
+        progress=lambda *a: seen.append(a),
     )
     assert solution.steps == [*range(2, 103, 2), 103]
-    assert seen == [(step, 103, loss) for step, loss in zip(solution.steps, solution.held_out_loss, strict=True)]
+    assert seen == [
+        (step, 103, loss) for step, loss in zip(solution.steps, solution.held_out_loss, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("learning_rate", [1e6, 1e300])

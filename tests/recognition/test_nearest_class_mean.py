@@ -31,7 +31,9 @@ def equation_1(Z, means):
 # --- NearestClassMean ---
 
 
-@pytest.mark.parametrize("metric", [NCMMetric(), NCMMetric(5), EuclideanMetric(standardize=False), MinMaxScaler()])
+@pytest.mark.parametrize(
+    "metric", [NCMMetric(), NCMMetric(5), EuclideanMetric(standardize=False), MinMaxScaler()]
+)
 def test_predicts_as_the_nearest_centroid_of_projected_data(digits, metric):
     X, y, new = digits
     used = X.std(axis=0) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -49,3 +50,10 @@ def read_labelled(path: Path, label_column: str | None) -> tuple[NDArray[Any], N
 def plural(count: int, word: str, many: str | None = None) -> str:
     """Return the count with its noun: 1 class, 2 classes."""
     return f"{count:,} {word if count == 1 else many or word + 's'}"
+
+
+def need(*modules: str, extra: str) -> None:
+    """Stop with the command that installs what is missing, if something is."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise ImportError(f"This needs {', '.join(missing)}: pip install openworld[{extra}]")

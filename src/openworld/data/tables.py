@@ -67,20 +67,20 @@ def read_samples(path: str | os.PathLike[str], *, label_column: str | None = Non
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file.")
     samples = reader(path, label_column)
+    if label_column is not None and samples.y is None:
+        raise DataError(f"{path}: a .npy file has no labels; use .npz with arrays X and y.")
+    check_samples(path, samples)
+    return samples
+
+
+def check_samples(path: Path, samples: Samples) -> None:
+    """Raise DataError unless there is a table of finite numbers, with one label per sample or none."""
     if samples.X.ndim != 2:
         raise DataError(f"{path}: the features must be a table (samples, features), not {samples.X.shape}.")
     if not samples.X.size:
         raise DataError(f"{path}: there are no samples in it.")
-    if samples.y is not None and len(samples.y) != len(samples.X):
-        raise DataError(f"{path}: {len(samples.X)} samples but {len(samples.y)} labels.")
-    if label_column is not None and samples.y is None:
-        raise DataError(f"{path}: a .npy file has no labels; use .npz with arrays X and y.")
-    _check_numbers(path, samples)
-    return samples
-
-
-def _check_numbers(path: Path, samples: Samples) -> None:
-    """Say which value is not a finite number, if one is not."""
+    if samples.y is not None and samples.y.shape != samples.X.shape[:1]:
+        raise DataError(f"{path}: {len(samples.X)} samples but labels of shape {samples.y.shape}.")
     if samples.X.dtype.kind not in "fiub":
         raise DataError(f"{path}: the features must be numbers, not {samples.X.dtype}.")
     for start in range(0, len(samples), 4096):
@@ -117,20 +117,31 @@ def _read_npy(path: Path, label_column: str | None) -> Samples:
 
 def _read_csv(path: Path, label_column: str | None) -> Samples:
     with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
         try:
-            header = next(csv.reader(file), [])
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path}: not a text file ({error}).") from error
+            header = next(lines, [])
+            n_header_lines = lines.line_num
+            for line in lines:
+                if line and len(line) != len(header):
+                    raise DataError(
+                        f"{path}: line {lines.line_num} has {len(line)} values, the header {len(header)}; a "
+                        "value with a comma in it needs quotes."
+                    )
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise DataError(f"{path}: not a sound .csv file ({error}).") from error
     features, label = _split_columns(path, header, label_column)
+    columns = [i for i, name in enumerate(header) if name != label]
     try:
-        X = _load_columns(path, [header.index(name) for name in features], np.float64)
-        y = None if label is None else _as_labels(_load_columns(path, [header.index(label)], np.str_)[:, 0])
+        X = _load_columns(path, columns, np.float64, n_header_lines)
+        if label is None:
+            return Samples(X, None, features)
+        labels = _load_columns(path, [header.index(label)], np.str_, n_header_lines)[:, 0]
     except (ValueError, IndexError) as error:
-        raise DataError(f"{path}: {error} (line numbers start after the header line).") from error
-    return Samples(X, y, features)
+        raise DataError(f"{path}: {error} (row 0 is the one after the header).") from error
+    return Samples(X, _as_labels(path, labels, labels == ""), features)
 
 
-def _load_columns(path: Path, columns: list[int], kind: type) -> NDArray[Any]:
+def _load_columns(path: Path, columns: list[int], kind: type, n_header_lines: int) -> NDArray[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # an empty table, which is told of later
         return np.loadtxt(
@@ -138,7 +149,7 @@ def _load_columns(path: Path, columns: list[int], kind: type) -> NDArray[Any]:
             dtype=kind,
             usecols=columns,
             delimiter=",",
-            skiprows=1,
+            skiprows=n_header_lines,
             quotechar='"',
             comments=None,
             ndmin=2,
@@ -157,16 +168,29 @@ def _read_parquet(path: Path, label_column: str | None) -> Samples:
     except pa.ArrowException as error:
         raise DataError(f"{path}: not a sound .parquet file ({error}).") from error
     features, label = _split_columns(path, table.column_names, label_column)
-    y = None if label is None else _as_labels(table[label].to_numpy(zero_copy_only=False))
+    y = None
+    if label is not None:
+        labels = table[label].to_numpy(zero_copy_only=False)
+        y = _as_labels(path, labels, table[label].is_null(nan_is_null=True).to_numpy())
     try:
-        if features == ["features"]:
-            lists = table["features"].combine_chunks()
-            X = np.asarray(lists.flatten()).reshape(len(lists), -1)
-            return Samples(X, y)
+        if features == ["features"] and pa.types.is_nested(table["features"].type):
+            return Samples(_from_lists(path, table["features"].combine_chunks()), y)
         X = np.column_stack([table[name].to_numpy() for name in features])
+    except DataError:
+        raise
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise DataError(f"{path}: the feature columns must hold numbers ({error}).") from error
     return Samples(X, y, features)
+
+
+def _from_lists(path: Path, lists: Any) -> NDArray[Any]:
+    """Return a column of lists as a table; the lists must be equally long."""
+    from pyarrow.compute import list_value_length
+
+    lengths = list_value_length(lists).to_numpy(zero_copy_only=False)  # a missing list has length NaN
+    if len(strange := np.flatnonzero(lengths != lengths[:1])):
+        raise DataError(f"{path}: sample {strange[0] + 1} does not have as many features as the first.")
+    return np.asarray(lists.flatten()).reshape(len(lists), -1)
 
 
 def _split_columns(path: Path, columns: list[str], label_column: str | None) -> tuple[list[str], str | None]:
@@ -182,14 +206,16 @@ def _split_columns(path: Path, columns: list[str], label_column: str | None) -> 
     return features, label
 
 
-def _as_labels(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers as integers and everything else as text."""
+def _as_labels(path: Path, labels: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return whole numbers as integers and everything else as text; a missing label is an error."""
+    if missing.any():
+        raise DataError(f"{path}: sample {int(missing.argmax()) + 1} has no label.")
     if labels.dtype.kind in "iub":
         return labels
     text = labels.astype(str)
     try:
         numbers = text.astype(np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
         return text
     # "007" stays text: as a number it would come out as 7.
     return numbers if np.array_equal(numbers.astype(str), text) else text

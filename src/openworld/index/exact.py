@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
 
+_BLOCK = 1 << 15  # numbers worked on at a time, few enough to stay in a processor's cache
+
 
 class _Prepared(NamedTuple):
     """The means in one floating point type, as seen from an origin in their midst."""
@@ -25,11 +27,11 @@ class ExactIndex:
 
     The search ranks the means by ``|mu|^2 - 2 z.mu``, with the origin moved into the midst of the means
     so that a large offset of the features costs no accuracy. The distances that are returned are computed
-    anew from the differences ``z - mu``, and so are those of means whose ranks are too close to be told
-    apart: they lose nothing to cancellation, and the answer for a sample does not depend on which other
-    samples were asked about. Equal distances go to the mean that stands first.
+    anew in float64 from the differences ``z - mu``, and so are those of means whose ranks are too close to
+    be told apart: they lose nothing to cancellation, and the answer for a sample does not depend on which
+    other samples were asked about. Equal distances go to the mean that stands first.
 
-    Work is done in the type of the samples: float32 samples are searched in float32.
+    The matrix product is done in the type of the samples: float32 samples are ranked in float32.
 
     Parameters
     ----------
@@ -52,26 +54,23 @@ class ExactIndex:
         return self._prepared(np.dtype(np.float32))
 
     def _prepared(self, dtype: np.dtype[Any]) -> _Prepared:
-        origin = self.means.mean(axis=0)
-        spread = np.abs(self.means - origin).max(initial=0)
-        if spread > 0:
-            # Rounded to a power of two, so that whole numbers stay whole and equal distances stay equal.
-            step = np.ldexp(1.0, np.frexp(spread)[1] - 1)
-            origin = np.round(origin / step) * step
-        origin = origin.astype(dtype)
+        # The median of some means, not their average: one mean far away must not move it.
+        some = self.means[:: 1 + len(self.means) // 256]
+        middle = (len(some) - 1) // 2
+        origin = np.partition(some, middle, axis=0)[middle].astype(dtype)
         means = (self.means - origin).astype(dtype)
         return _Prepared(origin, means, np.einsum("ij,ij->i", means, means))
 
-    def _rank(self, samples: Floats) -> tuple[_Prepared, Floats, Floats, Floats]:
-        """Return the means, z as seen from their origin, ``|mu|^2 - 2 z.mu`` for each mean, and ``|z|^2``."""
+    def _rank(self, samples: Floats) -> tuple[Floats, Floats]:
+        """Return ``|mu|^2 - 2 z.mu`` for every sample and mean, and ``|z|^2``, as seen from the origin."""
         prepared = self._single if samples.dtype == np.float32 else self._double
-        samples = samples - prepared.origin
+        centred = samples - prepared.origin
         # Samples so far away that products overflow have infinite distances, whatever their ranks.
         with np.errstate(over="ignore", invalid="ignore"):
-            ranks = samples @ prepared.means.T
+            ranks = centred @ prepared.means.T
             ranks *= -2
             ranks += prepared.squared_norms
-        return prepared, samples, ranks, np.einsum("ij,ij->i", samples, samples)
+        return ranks, np.einsum("ij,ij->i", centred, centred)
 
     def nearest(self, samples: Floats, n: int = 1) -> tuple[Floats, Positions]:
         """Find the n nearest means of each sample, or all means if there are fewer.
@@ -84,34 +83,51 @@ class ExactIndex:
         Returns
         -------
         distances : array of shape (n_samples, n)
-            Euclidean, ascending.
+            Euclidean, ascending, in the type of the samples.
         positions : array of shape (n_samples, n)
             Rows of `means`.
         """
         if n < 1:
             raise ValueError(f"n must be at least 1; got {n}.")
-        (_, means, squared_norms), samples, ranks, squared_lengths = self._rank(samples)
-        # Rounding moves a rank, and a distance computed anew, by at most (m + 8) eps / 2 (|z| + |mu|)^2.
-        error = (means.shape[1] + 8) * np.finfo(ranks.dtype).eps
-        slack = 4 * error * (squared_lengths + squared_norms.max())
-        positions, doubtful = _smallest(ranks, min(n, len(means)), slack)
-        distances, positions = _by_distance(samples, means, positions)
+        ranks, squared_norms = self._rank(samples)
+        positions, doubtful = _smallest(ranks, squared_norms, min(n, len(self)), samples.shape[1])
+        distances, positions = self._by_distance(samples, positions)
         for i, candidates in doubtful:
-            found = _by_distance(samples[i : i + 1], means, candidates[np.newaxis])
+            found = self._by_distance(samples[i : i + 1], candidates[np.newaxis])
             distances[i], positions[i] = found[0][0, :n], found[1][0, :n]
-        return distances, positions
+        with np.errstate(over="ignore"):
+            return distances.astype(ranks.dtype, copy=False), positions
+
+    def _by_distance(self, samples: Floats, positions: Positions) -> tuple[Floats, Positions]:
+        """Return the distances of each sample to the means at its positions, ascending, and the positions."""
+        distances = np.empty(positions.shape)
+        n_rows = max(1, _BLOCK // max(1, positions.shape[1] * samples.shape[1]))
+        for start in range(0, len(samples), n_rows):
+            block = slice(start, start + n_rows)
+            differences = self.means[positions[block]]
+            differences -= samples[block, np.newaxis, :]
+            np.einsum("ijk,ijk->ij", differences, differences, out=distances[block])
+        np.sqrt(distances, out=distances)
+        if positions.shape[1] == 1:
+            return distances, positions
+        order = np.argsort(distances, axis=1, kind="stable")
+        return np.take_along_axis(distances, order, axis=1), np.take_along_axis(positions, order, axis=1)
 
     def squared_distances(self, samples: Floats) -> Floats:
         """Return the squared distance of every sample to every mean, shape (n_samples, K)."""
-        _, _, ranks, squared_lengths = self._rank(samples)
-        ranks += squared_lengths[:, np.newaxis]
+        ranks, squared_norms = self._rank(samples)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranks += squared_norms[:, np.newaxis]
+        ranks[np.isinf(squared_norms)] = np.inf
         return np.maximum(ranks, 0, out=ranks)
 
 
-def _smallest(ranks: Floats, n: int, slack: Floats) -> tuple[Positions, list[tuple[int, Positions]]]:
+def _smallest(
+    ranks: Floats, squared_norms: Floats, n: int, n_dimensions: int
+) -> tuple[Positions, list[tuple[int, Positions]]]:
     """Return the positions of the n smallest ranks of each row, and the doubtful rows with candidates.
 
-    A row is doubtful where a rank that was left out is within the slack of one that was taken.
+    A row is doubtful where rounding may have put a rank that was left out above one that was taken.
     """
     rows = np.arange(len(ranks))
     if n == ranks.shape[1]:
@@ -126,18 +142,10 @@ def _smallest(ranks: Floats, n: int, slack: Floats) -> tuple[Positions, list[tup
         parted = np.argpartition(ranks, n, axis=1)
         positions, left_out = np.sort(parted[:, :n], axis=1), ranks[rows, parted[:, n]]
         taken = np.take_along_axis(ranks, positions, axis=1).max(axis=1)
-    with np.errstate(invalid="ignore"):
-        edge = taken + slack
+    # Rounding moves a rank by at most (m + 8) eps / 2 (|z| + |mu|)^2, and two ranks are compared; for the
+    # means in question, which are about d = sqrt(taken + |z|^2) away, |mu| is at most |z| + d.
+    error = 4 * (n_dimensions + 8) * np.finfo(ranks.dtype).eps
+    with np.errstate(over="ignore", invalid="ignore"):
+        edge = taken + error * (3 * squared_norms + 2 * np.maximum(taken + squared_norms, 0))
     doubtful = np.flatnonzero(left_out <= edge)
     return positions, [(int(i), np.flatnonzero(ranks[i] <= edge[i])) for i in doubtful]
-
-
-def _by_distance(samples: Floats, means: Floats, positions: Positions) -> tuple[Floats, Positions]:
-    """Return the distances of each sample to the means at its positions, ascending, and the positions."""
-    differences = means[positions]
-    differences -= samples[:, np.newaxis, :]
-    distances = np.sqrt(np.einsum("ijk,ijk->ij", differences, differences))
-    if positions.shape[1] == 1:
-        return distances, positions
-    order = np.argsort(distances, axis=1, kind="stable")
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(positions, order, axis=1)

@@ -246,7 +246,12 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
         n_rows = int(np.clip(_CHUNK_DISTANCES // max(1, len(self.statistics_)), 16, _CHUNK_ROWS))
         for start in range(0, len(samples), n_rows):
-            yield np.asarray(self.metric_.transform(_as_float(samples[start : start + n_rows])))
+            chunk = _as_float(samples[start : start + n_rows])
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # so far away as to overflow: an outlier for all
+                projected = np.asarray(self.metric_.transform(chunk))
+            yield projected
 
     def _search(self) -> tuple[NDArray[Any], ExactIndex]:
         """Return the sorted classes and the index of their means, made anew after a change.
@@ -314,7 +319,10 @@ def _arrays(part: Any) -> Iterator[NDArray[Any]]:
     """Yield every array learnt by an estimator and by the estimators inside it, as a pipeline has them."""
     if isinstance(part, np.ndarray):
         yield part
-    elif isinstance(part, dict | list | tuple | BaseEstimator):
-        inside = vars(part) if isinstance(part, BaseEstimator) else part
-        for item in inside.values() if isinstance(inside, dict) else inside:
+    elif isinstance(part, list | tuple):
+        for item in part:
             yield from _arrays(item)
+    elif isinstance(part, dict | BaseEstimator):
+        named = part if isinstance(part, dict) else vars(part)
+        for name in sorted(named, key=str):  # a loaded estimator got its attributes in another order
+            yield from _arrays(named[name])

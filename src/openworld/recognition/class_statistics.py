@@ -333,15 +333,15 @@ class ClassStatistics:
         counts_a, sums_a = self.counts[rows][:, np.newaxis], self.sums[rows]
         counts, sums = counts_a + sign * counts_b, sums_a + sign * sums_b
         left = counts > _NOTHING * counts_b
-        self.counts[rows], self.sums[rows] = counts[:, 0], sums
         if self.scatter_kind != "none":
             if sign < 0:
                 counts_a, sums_a = counts, sums
             both = (left & (counts_a > 0))[:, 0]
             between = np.zeros_like(sums_b)
-            between[both] = sums_a[both] / counts_a[both] - sums_b[both] / counts_b[both]
-            between[both] *= np.sqrt(counts_a * counts_b / (counts_a + counts_b))[both]
+            n_a, n_b = counts_a[both], counts_b[both]
+            between[both] = np.sqrt(n_a * n_b / (n_a + n_b)) * (sums_a[both] / n_a - sums_b[both] / n_b)
             self._combine_scatter(rows, other, between, sign)
+        self.counts[rows], self.sums[rows] = counts[:, 0], sums
         for label in [label for label, some in zip(other._labels, left[:, 0], strict=True) if not some]:
             self.forget(label)
 

@@ -148,7 +148,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         Number of random splits of the classes; tau is the average of their optima.
     known_fraction : float, default=0.66
         Share of the classes that stay known in each fold.
-    validation_fraction : float, default=0.3
+    validation_fraction : float, default=0.2
         Share of each class's samples held out to judge with; a class of one sample is not judged.
     random_state : int, RandomState or None, default=0
 
@@ -163,7 +163,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         *,
         n_folds: int = 3,
         known_fraction: float = 0.66,
-        validation_fraction: float = 0.3,
+        validation_fraction: float = 0.2,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.objective = objective

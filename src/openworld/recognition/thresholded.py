@@ -71,11 +71,11 @@ class ThresholdMixin(_Base):
         return self
 
     def _calibrator(self) -> CrossClassValidation:
-        return self.tau if hasattr(self.tau, "find") else CrossClassValidation()
+        return self.tau if hasattr(self.tau, "held_out") else CrossClassValidation()
 
     def _learn_parameters(self, X: Floats, labels: NDArray[Any]) -> None:
         """Learn metric and tau. Samples held out for tau are not used for the metric."""
-        if self.tau is not None and not hasattr(self.tau, "find"):
+        if self.tau is not None and not hasattr(self.tau, "held_out"):
             self.tau_ = self.tau
             self.calibration_ = None
             super()._learn_parameters(X, labels)

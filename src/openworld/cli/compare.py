@@ -1,0 +1,48 @@
+"""`openworld compare`: two reports beside each other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="The folder of the first run.")],
+    second: Annotated[Path, typer.Argument(help="The folder of the second run.")],
+    measure: Annotated[
+        list[str] | None, typer.Option(help="A measure of results.csv; give it several times for several.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Show what changed from the first run to the second, with intervals paired over class orders.
+
+    Example: openworld compare report-a report-b
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from openworld.cli.console import messages
+    from openworld.evaluation.compare import COMPARED
+    from openworld.evaluation.compare import compare as compare_runs
+
+    differences = compare_runs(first, second, tuple(measure) if measure else COMPARED)
+    if as_json:
+        typer.echo(json.dumps([{**asdict(d), "significant": d.significant} for d in differences]))
+        return
+    table = Table(
+        "data", "recognizer", "K", "U", "measure", "first", "second", "difference", "95 % interval", ""
+    )
+    for d in differences:
+        interval = "" if d.interval is None else f"{d.interval.low:+.4f} to {d.interval.high:+.4f}"
+        mark = "[bold]significant[/]" if d.significant else ""
+        values = f"{d.first:.4f}", f"{d.second:.4f}", f"{d.second - d.first:+.4f}"
+        table.add_row(Path(d.data).stem, d.recognizer, str(d.K), str(d.U), d.measure, *values, interval, mark)
+    Console().print(table)
+    n = sum(d.significant for d in differences)
+    messages.print(
+        f"{n} of {len(differences)} differences are significant (their 95 % interval leaves out 0)."
+    )

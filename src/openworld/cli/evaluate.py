@@ -1,0 +1,75 @@
+"""`openworld evaluate`: the paper's experiments, or your own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def evaluate(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            help="paper-50, paper-200, softmax-threshold, tau-sweep, features; or a .toml file of your own."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for tables and report.")] = Path(
+        "report"
+    ),
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="letters (built in), a .npz, .csv or .parquet file with labels, a folder of pictures, or of "
+            "ILSVRC'10 .sbow.mat files. Give it several times for several feature sets."
+        ),
+    ] = None,
+    recognizer: Annotated[
+        list[str] | None, typer.Option(help="A recognizer by name; give it several times for several.")
+    ] = None,
+    orders: Annotated[int | None, typer.Option(help="Number of class orders.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Determines classes, samples and orders.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; left out: one per core. The results do not depend on it.")
+    ] = None,
+) -> None:
+    """Run an open-world experiment and write its tables, figures and report.
+
+    Example: openworld evaluate paper-50 --data letters --output report/
+
+    A run that was interrupted goes on where it stopped when the same command is given again.
+    """
+    from openworld.cli.console import messages, need, progress_bar
+
+    need("matplotlib", "jinja2", extra="evaluate")
+    from openworld.evaluation.experiment import named_or_read
+    from openworld.evaluation.report import write_report
+    from openworld.evaluation.run import read_facts, read_results, run_experiment
+    from openworld.evaluation.summary import findings
+    from openworld.evaluation.table import Table
+
+    changes: dict[str, Any] = {
+        "data": tuple(data) if data else None,
+        "recognizers": tuple(recognizer) if recognizer else None,
+        "orders": orders,
+        "seed": seed,
+    }
+    chosen = replace(named_or_read(experiment), **{k: v for k, v in changes.items() if v is not None})
+    with progress_bar() as progress:
+        task = progress.add_task(chosen.name, total=None)
+        run_experiment(
+            chosen,
+            output,
+            workers=workers,
+            progress=lambda done, total, what: progress.update(
+                task, completed=done, total=total, description=f"{chosen.name}: {what}"
+            ),
+        )
+        progress.update(task, description="Drawing")
+        page = write_report(output)
+    for finding in findings(Table.of(read_results(output))):
+        messages.print(f"{finding.claim}: [bold]{finding.verdict}[/]. {finding.evidence}.")
+    facts = read_facts(output)
+    messages.print(f"{facts['seconds']:.0f} s, {facts['peak_mib']:.0f} MiB at most. Wrote {page}.")

@@ -1,0 +1,176 @@
+"""Experiments as plain data: everything that determines a run, and the paper's experiments by name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from openworld.data.dataset import Dataset
+from openworld.evaluation.recognizers import RECOGNIZERS
+from openworld.evaluation.split import Split, make_split, usable_classes
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An open-world experiment; two runs of the same experiment give the same table.
+
+    Attributes
+    ----------
+    name : str
+    data : tuple of str
+        Names or paths of data sets; several of them are several feature sets.
+    recognizers : tuple of str
+        Names from `openworld.evaluation.recognizers`.
+    n_starting, step, n_known : int
+        Classes the parameters are learnt on, classes added at each stage, classes known at the end.
+    unknown : tuple of int
+        Numbers of unknown classes to test with; 0 is the closed set, which is always tested.
+    orders : int
+        Class orders, each with its own split of classes and samples.
+    seed : int
+    test_fraction, validation_fraction : float
+        Shares of the samples, or groups, for test and validation. Validation samples are used to
+        calibrate recognizers that offer `recalibrate`; without them they hold out training samples.
+    one_by_one : bool
+        Add the classes of a stage one at a time, as the paper does, in place of all at once.
+    tau_factors : tuple of float
+        Thresholds to test, as multiples of the calibrated one.
+    """
+
+    name: str
+    data: tuple[str, ...] = ("letters",)
+    recognizers: tuple[str, ...] = ("NCM", "NNO")
+    n_starting: int = 50
+    step: int = 50
+    n_known: int = 200
+    unknown: tuple[int, ...] = (100, 200, 500)
+    orders: int = 5
+    seed: int = 0
+    test_fraction: float = 0.3
+    validation_fraction: float = 0.0
+    one_by_one: bool = False
+    tau_factors: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        problems = [
+            (not self.data, "data names no data set"),
+            (not self.recognizers, "recognizers names no recognizer"),
+            (not 1 <= self.n_starting <= self.n_known, "n_starting must lie between 1 and n_known"),
+            (self.step < 1, "step must be at least 1"),
+            (any(u < 0 for u in self.unknown), "unknown holds a negative number"),
+            (self.orders < 1, "orders must be at least 1"),
+            (not 0 < self.test_fraction < 1, "test_fraction must lie between 0 and 1"),
+            (not 0 <= self.validation_fraction < 1 - self.test_fraction, "validation_fraction is too large"),
+            (
+                not all(f > 0 for f in self.tau_factors) or 1.0 not in self.tau_factors,
+                "tau_factors needs 1.0",
+            ),
+        ]
+        for wrong, text in problems:
+            if wrong:
+                raise ValueError(f"experiment {self.name!r}: {text}.")
+        for name in self.recognizers:
+            if name not in RECOGNIZERS:
+                known = ", ".join(RECOGNIZERS)
+                raise ValueError(f"experiment {self.name!r}: no recognizer {name!r}; there are {known}.")
+
+    @property
+    def n_unknown(self) -> int:
+        """The largest number of unknown classes."""
+        return max(self.unknown, default=0)
+
+    def digest(self) -> str:
+        """Return a short fingerprint of what the measured values depend on."""
+        facts = {k: v for k, v in asdict(self).items() if k not in ("name", "orders", "recognizers", "data")}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def split(self, dataset: Dataset, order: int) -> Split:
+        """Return the split of one class order."""
+        return make_split(
+            dataset,
+            seed=self.seed,
+            order=order,
+            n_starting=self.n_starting,
+            step=self.step,
+            n_known=self.n_known,
+            n_unknown=self.n_unknown,
+            test_fraction=self.test_fraction,
+            validation_fraction=self.validation_fraction,
+        )
+
+    def scaled_to(self, dataset: Dataset) -> Experiment:
+        """Return the experiment with its numbers of classes scaled down to what the data set has."""
+        available = usable_classes(
+            dataset, seed=self.seed, orders=self.orders, test_fraction=self.test_fraction
+        )
+        wanted = self.n_known + self.n_unknown
+        if available >= wanted:
+            return self
+        if available < 4:
+            raise ValueError(f"{dataset.name}: {available} usable classes are too few for an experiment.")
+        factor = available / wanted
+        unknown = tuple(sorted({max(1, int(u * factor)) for u in self.unknown if u}))
+        n_known = min(max(3, int(self.n_known * factor)), available - max(unknown, default=0))
+        return replace(
+            self,
+            n_starting=min(max(2, int(self.n_starting * factor)), n_known),
+            step=max(1, int(self.step * factor)),
+            n_known=n_known,
+            unknown=unknown,
+        )
+
+
+PAPER_50 = Experiment("paper-50")
+PAPER_200 = Experiment("paper-200", n_starting=200, step=100, n_known=500)
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        PAPER_50,
+        PAPER_200,
+        replace(PAPER_50, name="softmax-threshold", recognizers=("NCM", "NNO", "NCM-STH"), unknown=(100,)),
+        replace(
+            PAPER_50,
+            name="tau-sweep",
+            unknown=(100,),
+            tau_factors=tuple(round(0.5 + 0.1 * i, 1) for i in range(11)),
+        ),
+        replace(
+            PAPER_50,
+            name="features",
+            data=("letters", "letters-hog", "letters-lbp"),
+            unknown=(500,),
+        ),
+    )
+}
+
+
+def named_or_read(name: str) -> Experiment:
+    """Return an experiment by its name, or read it from a TOML file."""
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name]
+    path = Path(name)
+    if path.suffix != ".toml" or not path.is_file():
+        raise ValueError(
+            f"There is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}, or give a .toml file."
+        )
+    try:
+        return experiment_from(tomllib.loads(path.read_text(encoding="utf-8")), default_name=path.stem)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a sound TOML file ({error}).") from error
+
+
+def experiment_from(values: dict[str, Any], default_name: str = "experiment") -> Experiment:
+    """Make an experiment from plain values, as a TOML or JSON file holds them."""
+    known = {field.name for field in fields(Experiment)}
+    strange = sorted(set(values) - known)
+    if strange:
+        raise ValueError(f"An experiment has no {', '.join(strange)}; it has {', '.join(sorted(known))}.")
+    plain: dict[str, Any] = {"name": default_name}
+    plain |= {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    if isinstance(plain.get("data"), str):
+        plain["data"] = (plain["data"],)
+    return Experiment(**plain)

@@ -1,0 +1,235 @@
+"""The report's figures, fit for a paper: the paper's curves and what they leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from openworld.evaluation.measures import Scores, oscr_curve
+from openworld.evaluation.run import read_scores
+from openworld.evaluation.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, which colour-blind people can tell apart; markers tell apart in print.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_KNOWN, _UNKNOWN = "#0072B2", "#D55E00"
+
+
+def draw_all(table: Table, output: Path) -> list[tuple[Path, str]]:
+    """Draw every figure that the run has data for; return (PNG path, caption) in reading order."""
+    folder = output / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for data in table.data:
+        for name, caption, figure in _figures(table, data, output):
+            stem = f"{name}-{Path(data).stem}"
+            for ending in ("png", "svg"):
+                figure.savefig(folder / f"{stem}.{ending}", dpi=160)
+            drawn.append((folder / f"{stem}.png", caption))
+    return drawn
+
+
+def _figures(table: Table, data: str, output: Path) -> Iterator[tuple[str, str, Figure]]:
+    name = Path(data).stem
+    yield (
+        "curves",
+        f"{name}: accuracy against known classes, closed set (CS) and open set (OS), one panel for each "
+        "number of unknown classes. Lines are means over class orders, bands one standard deviation.",
+        _curves(table, data),
+    )
+    if len(table.known(data)) > 1 and table.unknown(data):
+        yield "surface", f"{name}: accuracy over known and unknown classes.", _surface(table, data)
+    if table.unknown(data):
+        yield (
+            "oscr",
+            f"{name}: OSCR: correct classification rate against false positives.",
+            _oscr(table, data, output),
+        )
+        yield (
+            "scores",
+            f"{name}: scores of known and unknown samples at the last stage, with the threshold drawn in.",
+            _histograms(table, data, output),
+        )
+        yield "confusion", f"{name}: what became of known and of unknown samples.", _confusion(table, data)
+    if len(table.tau_factors) > 1:
+        yield "tau", f"{name}: accuracy against the threshold, as a multiple of tau.", _tau_sweep(table, data)
+
+
+def _new(n_panels: int, width: float = 3.6, height: float = 3.4) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels side by side, at most four in a row."""
+    columns = min(n_panels, 4)
+    rows = -(-n_panels // columns)
+    figure = Figure(figsize=(max(6.4, width * columns), height * rows + 0.3), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for spare in axes.flat[n_panels:]:
+        spare.set_visible(False)
+    for panel in axes.flat:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(alpha=0.25)
+    return figure, list(axes.flat[:n_panels])
+
+
+def _style(table: Table, recognizer: str) -> dict[str, Any]:
+    i = table.recognizers.index(recognizer)
+    return {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[i % len(_MARKERS)], "markersize": 5}
+
+
+def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
+
+
+def _curves(table: Table, data: str) -> Figure:
+    unknown = table.unknown(data) or [0]
+    figure, panels = _new(len(unknown))
+    known = table.known(data)
+    for panel, U in zip(panels, unknown, strict=True):
+        for recognizer in table.recognizers:
+            for prefix, count, line in (("CS", 0, "--"), ("OS", U, "-")):
+                cells = [100 * table.cell(data, recognizer, K, count, "pooled_accuracy") for K in known]
+                mean, deviation = np.mean(cells, axis=1), np.std(cells, axis=1)
+                style = _style(table, recognizer)
+                panel.plot(known, mean, line, label=f"{prefix}-{recognizer}", **style)
+                panel.fill_between(
+                    known, mean - deviation, mean + deviation, color=style["color"], alpha=0.15
+                )
+        panel.set_title(f"{U} unknown classes" if U else "closed set", fontsize=10)
+        panel.set_xlabel("known classes")
+        panel.set_xticks(known)
+        panel.set_ylim(0, None)
+    panels[0].set_ylabel("top-1 accuracy (%)")
+    _legend_below(figure, panels[0], 4)
+    return figure
+
+
+def _surface(table: Table, data: str) -> Figure:
+    shown = table.recognizers[:4]
+    figure = Figure(figsize=(max(5.0, 4.4 * len(shown)), 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    known, unknown = table.known(data), [0, *table.unknown(data)]
+    x, y = np.meshgrid(known, unknown)
+    for i, recognizer in enumerate(shown):
+        z = [
+            [100 * table.cell(data, recognizer, K, U, "pooled_accuracy").mean() for K in known]
+            for U in unknown
+        ]
+        axes: Any = figure.add_subplot(1, len(shown), i + 1, projection="3d")
+        axes.plot_surface(x, y, np.array(z), cmap="viridis", vmin=0, vmax=100, edgecolor="k", linewidth=0.3)
+        axes.set(xlabel="known classes", ylabel="unknown classes", title=recognizer, zlim=(0, 100))
+        axes.set(xticks=known[:: -(-len(known) // 4)], yticks=unknown)
+        axes.set_zlabel("accuracy (%)")
+        axes.view_init(25, -50)
+        axes.set_box_aspect(None, zoom=0.85)
+    return figure
+
+
+def _oscr(table: Table, data: str, output: Path) -> Figure:
+    figure, (panel,) = _new(1, 5.4, 4.0)
+    for recognizer in table.recognizers:
+        scores = read_scores(output, data, recognizer)
+        curve = oscr_curve(Scores.of(scores["known"], scores["unknown"], scores["correct"]))
+        style = {**_style(table, recognizer), "marker": None}
+        panel.plot(curve.false_positive_rate, curve.correct_classification_rate, label=recognizer, **style)
+    K, U = table.known(data)[-1], table.unknown(data)[-1]
+    panel.set(xlabel="false positive rate (unknown accepted)", ylabel="correct classification rate")
+    panel.set(xlim=(0, 1), ylim=(0, 1))
+    panel.set_title(f"{K} known, {U} unknown classes", fontsize=10)
+    panel.legend(frameon=False)
+    return figure
+
+
+def _histograms(table: Table, data: str, output: Path) -> Figure:
+    figure, panels = _new(len(table.recognizers), 4.2)
+    for panel, recognizer in zip(panels, table.recognizers, strict=True):
+        scores = read_scores(output, data, recognizer)
+        pooled = np.concatenate([scores["known"], scores["unknown"]])
+        low, high = np.quantile(pooled[np.isfinite(pooled)], [0.02, 1.0])
+        bins = np.linspace(low, high, 60).tolist()
+        for kind, colour in (("known", _KNOWN), ("unknown", _UNKNOWN)):
+            panel.hist(
+                np.clip(scores[kind], low, high), bins, density=True, alpha=0.55, color=colour, label=kind
+            )
+        if table.cell(data, recognizer, table.known(data)[-1], 0, "known_recall").min() < 1:
+            panel.axvline(0, color="k", linestyle="--", label="threshold")
+        panel.set_title(recognizer, fontsize=10)
+        panel.set_xlabel("score of the best class")
+        panel.set_yticks([])
+    panels[0].set_ylabel("density")
+    longest = max(panels, key=lambda panel: len(panel.get_legend_handles_labels()[1]))
+    _legend_below(figure, longest, 3)
+    return figure
+
+
+def _confusion(table: Table, data: str) -> Figure:
+    figure, (known_panel, unknown_panel) = _new(2, 5.0, 1.5 + 0.35 * len(table.recognizers))
+    K, U = table.known(data)[-1], table.unknown(data)[-1]
+    for panel, title, parts in (
+        (known_panel, f"samples of the {K} known classes", _known_parts(table, data, K, U)),
+        (unknown_panel, f"samples of the {U} unknown classes", _unknown_parts(table, data, K, U)),
+    ):
+        left = np.zeros(len(table.recognizers))
+        for label, colour, widths in parts:
+            panel.barh(table.recognizers, widths, left=left, color=colour, label=label)
+            left += widths
+        panel.set(xlim=(0, 100), xlabel="share of samples (%)")
+        panel.set_title(title, fontsize=10)
+        panel.invert_yaxis()
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, frameon=False, fontsize=8)
+    return figure
+
+
+def _mean(table: Table, data: str, K: int, U: int, measure: str) -> Any:
+    return np.array([100 * table.cell(data, name, K, U, measure).mean() for name in table.recognizers])
+
+
+def _known_parts(table: Table, data: str, K: int, U: int) -> list[tuple[str, str, Any]]:
+    right, accepted = _mean(table, data, K, U, "closed_accuracy"), _mean(table, data, K, U, "known_recall")
+    return [
+        ("its class", "#009E73", right),
+        ("another known class", "#D55E00", accepted - right),
+        ("unknown", "#999999", 100 - accepted),
+    ]
+
+
+def _unknown_parts(table: Table, data: str, K: int, U: int) -> list[tuple[str, str, Any]]:
+    rejected = _mean(table, data, K, U, "unknown_rejection")
+    return [("unknown (right)", "#009E73", rejected), ("a known class", "#D55E00", 100 - rejected)]
+
+
+def _tau_sweep(table: Table, data: str) -> Figure:
+    known = table.known(data)
+    figure, panels = _new(len(known), 3.4)
+    U = table.unknown(data)[-1] if table.unknown(data) else 0
+    for panel, K in zip(panels, known, strict=True):
+        for recognizer in table.recognizers:
+            style = _style(table, recognizer)
+            for prefix, count, line in (("CS", 0, "--"), ("OS", U, "-")):
+                factors = [
+                    f
+                    for f in table.tau_factors
+                    if table.has(data, recognizer, K, count, "pooled_accuracy", f)
+                ]
+                cells = [
+                    100 * table.cell(data, recognizer, K, count, "pooled_accuracy", tau_factor=f)
+                    for f in factors
+                ]
+                if len(factors) == 1:
+                    value = float(np.mean(cells))
+                    panel.axhline(value, linestyle=line, color=style["color"], label=f"{prefix}-{recognizer}")
+                else:
+                    panel.plot(factors, np.mean(cells, axis=1), line, label=f"{prefix}-{recognizer}", **style)
+        panel.set_title(f"{K} known, {U} unknown classes", fontsize=10)
+        panel.set_xlabel("tau / calibrated tau")
+        panel.set_ylim(0, None)
+    panels[0].set_ylabel("top-1 accuracy (%)")
+    _legend_below(figure, panels[0], 4)
+    return figure

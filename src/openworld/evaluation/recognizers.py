@@ -1,0 +1,14 @@
+"""The recognizers that experiments know by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from openworld.recognition import NearestClassMean, NearestNonOutlier, SoftmaxThreshold
+
+RECOGNIZERS: dict[str, Callable[[], Any]] = {
+    "NCM": NearestClassMean,
+    "NNO": NearestNonOutlier,
+    "NCM-STH": SoftmaxThreshold,
+}

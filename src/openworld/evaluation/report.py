@@ -1,0 +1,83 @@
+"""The report of a run: one self-contained page with tables, figures and findings."""
+
+from __future__ import annotations
+
+import base64
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+
+from openworld.evaluation.figures import draw_all
+from openworld.evaluation.run import read_facts, read_results
+from openworld.evaluation.summary import findings
+from openworld.evaluation.table import Table
+
+SHOWN = {
+    "pooled_accuracy": "accuracy",
+    "open_world_error": "open-world error",
+    "closed_accuracy": "known named right",
+    "unknown_rejection": "unknown rejected",
+    "f1_macro": "F1 (macro)",
+    "auroc": "AUROC",
+    "oscr_area": "OSCR area",
+}
+
+
+def write_report(output: Path) -> Path:
+    """Draw the figures and write `report.html` for a finished run; return its path."""
+    table, facts = Table.of(read_results(output)), read_facts(output)
+    figures = [
+        {
+            "caption": caption,
+            "source": "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode(),
+        }
+        for path, caption in draw_all(table, output)
+    ]
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        files("openworld.evaluation").joinpath("templates/report.html.jinja").read_text(encoding="utf-8")
+    )
+    page = output / "report.html"
+    page.write_text(
+        template.render(
+            facts=facts,
+            scaled=_scaled_words(facts),
+            findings=findings(table),
+            figures=figures,
+            measures=SHOWN.values(),
+            sections=[(data, _lines(table, data)) for data in table.data],
+        ),
+        encoding="utf-8",
+    )
+    return page
+
+
+def _scaled_words(facts: dict[str, Any]) -> list[str]:
+    asked = facts["experiment"]
+    return [
+        f"{Path(data).name} has too few classes for {asked['n_known']} known and {max(asked['unknown'])} "
+        f"unknown ones; the numbers were scaled down to {used['n_starting']} starting, {used['n_known']} "
+        f"known and {', '.join(map(str, used['unknown']))} unknown classes."
+        for data, used in facts["scaled"].items()
+    ]
+
+
+def _lines(table: Table, data: str) -> list[list[str]]:
+    """Return a line per recognizer, K and U: the mean over class orders with its deviation."""
+    lines = []
+    for recognizer in table.recognizers:
+        for K in table.known(data):
+            for U in (0, *table.unknown(data)):
+                cells = [
+                    _mean_and_deviation(table.cell(data, recognizer, K, U, measure))
+                    if table.has(data, recognizer, K, U, measure)
+                    else ""
+                    for measure in SHOWN
+                ]
+                lines.append([recognizer, str(K), str(U), *cells])
+    return lines
+
+
+def _mean_and_deviation(values: Any) -> str:
+    return f"{values.mean():.3f} ± {values.std():.3f}"

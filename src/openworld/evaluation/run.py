@@ -1,0 +1,224 @@
+"""Running an experiment: jobs over recognizers and class orders, on several processes, resumable."""
+
+from __future__ import annotations
+
+import csv
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from openworld.data.dataset import Dataset, load_dataset
+from openworld.evaluation.experiment import Experiment
+from openworld.evaluation.protocol import play
+from openworld.evaluation.recognizers import RECOGNIZERS
+
+Progress = Callable[[int, int, str], None]
+RESULT_COLUMNS = ("data", "recognizer", "order", "K", "U", "tau_factor", "measure", "value")
+TIMING_COLUMNS = ("data", "recognizer", "order", "K", "what", "seconds")
+PACKAGES = ("openworld", "numpy", "scipy", "scikit-learn", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One recognizer on one class order of one data set."""
+
+    experiment: Experiment
+    data: str
+    data_fingerprint: str
+    recognizer: str
+    order: int
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file that keeps the job's outcome."""
+        data = "".join(c if c.isalnum() else "_" for c in Path(self.data).stem)
+        return f"{data}-{self.data_fingerprint}-{self.recognizer}-{self.order}-{self.experiment.digest()}"
+
+
+def run_experiment(
+    experiment: Experiment,
+    output: Path,
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Run an experiment and write `results.csv`, `timings.csv` and `run.json` into a folder.
+
+    Every finished job is kept in the folder's `parts`; a run that was interrupted goes on where it
+    stopped. The values in `results.csv` depend on the experiment alone, not on the number of workers:
+    each job has one BLAS thread.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    output : path
+        The folder; made if need be.
+    workers : int, optional
+        Processes; by default one per core. 0 runs everything in this process.
+    progress : callable, optional
+        Called with (jobs done, jobs in all, name of the last one).
+    """
+    parts = output / "parts"
+    parts.mkdir(parents=True, exist_ok=True)
+    scaled = {name: experiment.scaled_to(_dataset(name)) for name in experiment.data}
+    fingerprints = {name: _dataset(name).fingerprint() for name in experiment.data}
+    jobs = [
+        Job(scaled[data], data, fingerprints[data], recognizer, order)
+        for data in experiment.data
+        for order in range(experiment.orders)
+        for recognizer in experiment.recognizers
+    ]
+    todo = [job for job in jobs if not (parts / f"{job.file_name}.json").is_file()]
+    start = perf_counter()
+    done = len(jobs) - len(todo)
+    if progress is not None:
+        progress(done, len(jobs), "resuming" if done else "starting")
+    for job in _finished(todo, parts, os.cpu_count() or 1 if workers is None else workers):
+        done += 1
+        if progress is not None:
+            progress(done, len(jobs), f"{job.recognizer}, order {job.order + 1}")
+    _write_tables(jobs, output, parts)
+    _write_facts(experiment, scaled, jobs, output, parts, perf_counter() - start)
+
+
+def read_results(output: Path) -> list[dict[str, Any]]:
+    """Read the table of a run, numbers as numbers."""
+    path = output / "results.csv"
+    if not path.is_file():
+        raise FileNotFoundError(f"{output}: no results.csv here; make it with openworld evaluate.")
+    kinds: dict[str, Callable[[str], Any]] = {
+        "order": int, "K": int, "U": int, "tau_factor": float, "value": float
+    }  # fmt: skip
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{k: kinds.get(k, str)(v) for k, v in row.items()} for row in csv.DictReader(file)]
+
+
+def read_facts(output: Path) -> dict[str, Any]:
+    """Read what is known about a run: experiment, versions, seconds, memory."""
+    return dict(json.loads((output / "run.json").read_text(encoding="utf-8")))
+
+
+def read_scores(output: Path, data: str, recognizer: str) -> dict[str, NDArray[Any]]:
+    """Read the last stage's scores of a recognizer, of all class orders together."""
+    found: dict[str, list[NDArray[Any]]] = {"known": [], "unknown": [], "correct": []}
+    for name in read_facts(output)["parts"][f"{data}/{recognizer}"]:
+        with np.load(output / "parts" / f"{name}.npz", allow_pickle=False) as scores:
+            for key, parts in found.items():
+                parts.append(scores[key])
+    return {key: np.concatenate(parts) for key, parts in found.items()}
+
+
+def run_job(job: Job, parts: Path) -> None:
+    """Run one job and keep its outcome: scores first, then the rows, which mark it as done."""
+    with threadpool_limits(1):
+        dataset = _dataset(job.data)
+        outcome = play(
+            RECOGNIZERS[job.recognizer](), dataset, job.experiment.split(dataset, job.order), job.experiment
+        )
+    _write_whole(parts / f"{job.file_name}.npz", lambda path: np.savez_compressed(path, **outcome.scores))  # type: ignore[arg-type]
+    document = {"rows": outcome.rows, "timings": outcome.timings, "peak_mib": _peak_mib()}
+    text = json.dumps(document)
+    _write_whole(parts / f"{job.file_name}.json", lambda path: path.write_text(text, encoding="utf-8"))
+
+
+@lru_cache(maxsize=4)
+def _dataset(name: str) -> Dataset:
+    return load_dataset(name)
+
+
+def _finished(jobs: list[Job], parts: Path, workers: int) -> Iterator[Job]:
+    """Run the jobs and yield each as it is done."""
+    if workers == 0 or not jobs:
+        for job in jobs:
+            run_job(job, parts)
+            yield job
+        return
+    # A new process for each job, so that the memory it reports is its own.
+    executor: Executor
+    with ProcessPoolExecutor(
+        min(workers, len(jobs)), multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    ) as executor:
+        futures: dict[Future[None], Job] = {executor.submit(run_job, job, parts): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield futures[future]
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _write_tables(jobs: list[Job], output: Path, parts: Path) -> None:
+    results, timings = [], []
+    for job in jobs:
+        who = {"data": job.data, "recognizer": job.recognizer, "order": job.order}
+        outcome = _outcome(job, parts)
+        results += [{**who, **row} for row in outcome["rows"]]
+        timings += [{**who, **row} for row in outcome["timings"]]
+    _write_csv(output / "results.csv", RESULT_COLUMNS, results)
+    _write_csv(output / "timings.csv", TIMING_COLUMNS, timings)
+
+
+def _write_facts(
+    experiment: Experiment,
+    scaled: dict[str, Experiment],
+    jobs: list[Job],
+    output: Path,
+    parts: Path,
+    seconds: float,
+) -> None:
+    files: dict[str, list[str]] = {}
+    for job in jobs:
+        files.setdefault(f"{job.data}/{job.recognizer}", []).append(job.file_name)
+    facts = {
+        "experiment": asdict(experiment),
+        "scaled": {name: asdict(used) for name, used in scaled.items() if used != experiment},
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "seconds": seconds,
+        "peak_mib": max(_outcome(job, parts)["peak_mib"] for job in jobs),
+        "parts": files,
+    }
+    text = json.dumps(facts, indent=1)
+    _write_whole(output / "run.json", lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def _outcome(job: Job, parts: Path) -> dict[str, Any]:
+    return dict(json.loads((parts / f"{job.file_name}.json").read_text(encoding="utf-8")))
+
+
+def _write_csv(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    def write(target: Path) -> None:
+        with target.open("w", newline="", encoding="utf-8") as file:
+            table = csv.DictWriter(file, fieldnames=columns, lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
+
+    _write_whole(path, write)
+
+
+def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file beside its place and move it there, so that it is there whole or not at all."""
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    write(temporary)
+    os.replace(temporary, path)
+
+
+def _peak_mib() -> float:
+    """Return the largest resident memory of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,0 +1,140 @@
+"""Splits for open-world experiments: which classes come when, and which samples may be seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.data.dataset import Dataset
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Split:
+    """One class order: the classes known at each stage, the unknown classes, and the sample parts.
+
+    Attributes
+    ----------
+    stages : tuple of arrays
+        The classes learnt at each stage: the starting classes first, then those added.
+    unknown : array
+        The classes never learnt, disjoint from all stages; the first U are used with U unknown classes.
+    train, validation, test : arrays of indices into the data set
+        Disjoint. They cover the chosen classes only.
+    """
+
+    stages: tuple[NDArray[Any], ...]
+    unknown: NDArray[Any]
+    train: Indices
+    validation: Indices
+    test: Indices
+
+    def known(self, stage: int) -> NDArray[Any]:
+        """Return the classes known after a stage."""
+        return np.concatenate(self.stages[: stage + 1])
+
+
+def make_split(
+    dataset: Dataset,
+    *,
+    seed: int,
+    order: int,
+    n_starting: int,
+    step: int,
+    n_known: int,
+    n_unknown: int,
+    test_fraction: float = 0.3,
+    validation_fraction: float = 0.0,
+) -> Split:
+    """Draw a class order and split the samples of its classes.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With `is_test`, that part is the test; with `groups`, whole groups go to one part; otherwise each
+        class is split at random.
+    seed, order : int
+        Together they determine the split.
+    n_starting, step, n_known, n_unknown : int
+        Starting classes, classes added at each stage, classes known at the end, unknown classes.
+    test_fraction, validation_fraction : float
+        Shares of the samples (or groups) for test and validation.
+    """
+    random = np.random.default_rng([seed, order])
+    part = _sample_parts(dataset, random, test_fraction, validation_fraction)
+    classes = _usable_classes(dataset, part)
+    if len(classes) < n_known + n_unknown:
+        raise ValueError(
+            f"{dataset.name} has {len(classes)} classes with training and test samples; "
+            f"{n_known} known and {n_unknown} unknown ones were asked for."
+        )
+    classes = random.permutation(classes)
+    edges = [*range(n_starting, n_known, step), n_known]
+    stages = tuple(np.split(classes[:n_known], edges[:-1]))
+    unknown = classes[n_known : n_known + n_unknown]
+    chosen = np.isin(dataset.y, classes[: n_known + n_unknown])
+    train, validation, test = (np.flatnonzero(chosen & (part == which)) for which in range(3))
+    return Split(stages, unknown, train, validation, test)
+
+
+def usable_classes(dataset: Dataset, *, seed: int, orders: int, test_fraction: float) -> int:
+    """Return how many classes every one of some class orders can use."""
+    counts = []
+    for order in range(orders):
+        part = _sample_parts(dataset, np.random.default_rng([seed, order]), test_fraction, 0.0)
+        counts.append(len(_usable_classes(dataset, part)))
+    return min(counts)
+
+
+def _sample_parts(
+    dataset: Dataset, random: np.random.Generator, test_fraction: float, validation_fraction: float
+) -> NDArray[np.int8]:
+    """Return 0 for training, 1 for validation and 2 for test, for every sample."""
+    if dataset.is_test is not None:
+        part = np.where(dataset.is_test, 2, 0).astype(np.int8)
+        training = np.flatnonzero(part == 0)
+        part[training[_draw(dataset.y[training], random, validation_fraction)]] = 1
+        return part
+    if dataset.groups is not None:
+        names, group_of = np.unique(dataset.groups, return_inverse=True)
+        shuffled = random.permutation(len(names))
+        n_test = max(1, round(test_fraction * len(names)))
+        n_validation = round(validation_fraction * len(names))
+        if n_test + n_validation >= len(names):
+            raise ValueError(
+                f"{dataset.name}: {len(names)} groups are too few to split {test_fraction:.0%} off."
+            )
+        part_of_group = np.zeros(len(names), dtype=np.int8)
+        part_of_group[shuffled[:n_test]] = 2
+        part_of_group[shuffled[n_test : n_test + n_validation]] = 1
+        return np.asarray(part_of_group[group_of])
+    part = np.zeros(len(dataset.y), dtype=np.int8)
+    part[_draw(dataset.y, random, test_fraction)] = 2
+    training = np.flatnonzero(part == 0)
+    part[training[_draw(dataset.y[training], random, validation_fraction)]] = 1
+    return part
+
+
+def _draw(labels: NDArray[Any], random: np.random.Generator, fraction: float) -> Indices:
+    """Draw a share of the samples of each class, at least one where the share is not zero."""
+    if fraction == 0:
+        return np.empty(0, dtype=np.intp)
+    codes = np.unique(labels, return_inverse=True)[1]
+    counts = np.bincount(codes)
+    shuffled = random.permutation(len(codes))
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    rank_in_class = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    wanted = np.maximum(1, np.round(fraction * counts))
+    return np.asarray(by_class[rank_in_class < np.repeat(wanted, counts)])
+
+
+def _usable_classes(dataset: Dataset, part: NDArray[np.int8]) -> NDArray[Any]:
+    """Return the classes with at least two training samples and one test sample."""
+    classes, codes = np.unique(dataset.y, return_inverse=True)
+    n_train = np.bincount(codes[part == 0], minlength=len(classes))
+    n_test = np.bincount(codes[part == 2], minlength=len(classes))
+    return np.asarray(classes[(n_train >= 2) & (n_test >= 1)])

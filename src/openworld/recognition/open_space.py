@@ -1,0 +1,439 @@
+"""Open space, open space risk and open set risk (Eq. 3, 4, 5), by Monte Carlo.
+
+The integrals of Eq. 4 are over a ball S_o. In many dimensions almost all of a ball is far from any data,
+so points drawn uniformly never meet the samples' neighbourhoods. Here points are drawn from a mixture:
+uniform in S_o, and around the samples at distances whose *logarithm* is uniform, which spends the same
+effort on every scale: what uniform draws lose as a power of the dimension is here a factor. The balance
+heuristic weighs each point by the uniform density over the mixture's density, in logarithms.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import gammaln, logsumexp, ndtri
+
+from openworld.recognition.abating import AbatingModel, Floats, NearestSample, as_points
+
+Booleans = NDArray[np.bool_]
+RecognitionFunction = Callable[[Floats], Floats]
+
+# An estimate is called meaningful from this effective sample size, if so many points weigh nearly as much
+# as the heaviest one. Where the shape of the recognized region does not suit the mixture (a long thin
+# one in ten dimensions) the heaviest point stands alone, the weights have no limit in sight, and the
+# effective sample size is by itself too hopeful.
+_MIN_EFFECTIVE, _MIN_HEAVIEST = 100, 25
+# The mixture's densest balls have this part of the radius r.
+_SMALLEST_SCALE = 0.01
+_MAX_CENTRES = 2000
+_CHUNK_DISTANCES = 1 << 20
+
+
+class OpenSpaceWarning(UserWarning):
+    """An open space risk was estimated from too few points to mean anything."""
+
+
+class OpenSpace:
+    """``O = S_o - union_i B_r(x_i)`` (Eq. 3): what is near no training sample.
+
+    S_o is the closed ball of radius R around the mean of the samples, and has to contain all of them.
+
+    Parameters
+    ----------
+    X : array of shape (N, D)
+        The known training samples x_i.
+    r : float
+        The radius of the closed balls around the samples.
+    R : float
+        The radius of S_o; the paper's r_o.
+    """
+
+    def __init__(self, X: ArrayLike, r: float, R: float) -> None:
+        self.samples = as_points(X)
+        if not 0 < r < R < np.inf:
+            raise ValueError(f"The radii must be 0 < r < R < infinity; got r={r!r}, R={R!r}.")
+        self.r, self.R = float(r), float(R)
+        self.centre: Floats = self.samples.mean(axis=0)
+        self._nearest = NearestSample(self.samples)
+        farthest = np.linalg.norm(self.samples - self.centre, axis=1).max()
+        if farthest > self.R:
+            raise ValueError(
+                f"S_o must contain all samples: R must be at least {farthest:.6g} here; got {self.R:.6g}."
+            )
+
+    def within_ball(self, points: Floats) -> Booleans:
+        """Return which points lie in S_o, shape (n,)."""
+        return np.asarray(np.linalg.norm(points - self.centre, axis=1) <= self.R)
+
+    def contains(self, points: ArrayLike) -> Booleans:
+        """Return which points lie in open space, shape (n,)."""
+        checked = as_points(points, self.samples.shape[1])
+        return self.within_ball(checked) & (self._nearest.distances(checked) > self.r)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How points are drawn for the integrals of Eq. 4.
+
+    Parameters
+    ----------
+    n_samples : int, default=50_000
+    uniform_share : float, default=0.25
+        The share of points drawn uniformly in S_o, in (0, 1]. 1 is plain Monte Carlo: right in two or
+        three dimensions, hopeless in many. The others are drawn around the samples, the mean of the
+        samples, and the class means or centres of what is judged.
+    confidence : float, default=0.95
+        Of the interval, in (0, 1).
+    random_state : int, default=0
+        The same number gives the same estimate.
+    """
+
+    n_samples: int = 50_000
+    uniform_share: float = 0.25
+    confidence: float = 0.95
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_samples < 2:
+            raise ValueError(f"n_samples must be at least 2; got {self.n_samples!r}.")
+        if not 0 < self.uniform_share <= 1:
+            raise ValueError(f"uniform_share must be in (0, 1]; got {self.uniform_share!r}.")
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence must be in (0, 1); got {self.confidence!r}.")
+
+
+@dataclass(frozen=True)
+class OpenSpaceRisk:
+    """An estimate of Eq. 4, and how far to trust it.
+
+    Attributes
+    ----------
+    risk : float
+        In [0, 1]; NaN where no point was recognized, since Eq. 4 is then 0 / 0.
+    standard_error : float
+        Of the ratio, by the delta method. 0 where every recognized point, or none, was in open space:
+        the interval is then what tells the uncertainty.
+    interval : tuple of float
+        Wilson's interval, for as many equally weighted points as tell the ratio equally well.
+    effective_sample_size : float
+        How many equally weighted recognized points would be as good as the weighted ones.
+    n_samples : int
+        How many points were drawn.
+    log_measure : float
+        The logarithm of the denominator of Eq. 4, the recognized measure of S_o (for a recognizer the
+        volume it accepts).
+    meaningful : bool
+        Whether the effective sample size is at least 100, and at least 25 points weigh 1/e or more of
+        what the heaviest point weighs. If not, neither risk nor interval should be relied on.
+    """
+
+    risk: float
+    standard_error: float
+    interval: tuple[float, float]
+    effective_sample_size: float
+    n_samples: int
+    log_measure: float
+    meaningful: bool
+
+
+@dataclass(frozen=True)
+class OpenSetRisk:
+    """Eq. 5: ``total = open_space.risk + lambda_r * empirical``."""
+
+    total: float
+    open_space: OpenSpaceRisk
+    empirical: float
+    lambda_r: float
+
+
+def open_space_risk(
+    recognition: Any,
+    X: ArrayLike,
+    r: float,
+    R: float,
+    *,
+    label: Any = None,
+    sampling: Sampling | None = None,
+) -> OpenSpaceRisk:
+    """Estimate the open space risk of Eq. 4: the share of what is recognized that lies in open space.
+
+    The recognition function f_y of Eq. 4 is
+
+    - for a recognizer (anything with `predict`) 1 where it names a class (the class `label`, if given)
+      and 0 where it answers unknown. So the risk is "the relative measure of positively labeled open
+      space compared to the overall measure of positively labeled space", as the paper explains Eq. 4,
+      and recognizers whose scores have different scales can be compared. One without an
+      `unknown_label_` recognizes everything;
+    - for an `AbatingModel` its value;
+    - for any other function of points (n, D) its positive part, since f_y(x) <= 0 means not recognized.
+
+    No sampling sees a region that it never visits. What is recognized near the samples, at any scale,
+    and what fills a fair part of S_o is found; a small recognized island elsewhere can be missed, and in
+    many dimensions every island far from the samples is small.
+
+    Parameters
+    ----------
+    recognition : recognizer, AbatingModel or callable
+    X : array of shape (N, D)
+        The known training samples; for the risk of one class, those of that class.
+        Beyond 2,000, a random 2,000 of them are drawn around (all count for Eq. 3).
+    r, R : float
+        The radii of Eq. 3: of the balls around the samples, and of S_o around their mean.
+    label : label, optional
+        The class y of a recognizer; by default all classes together.
+    sampling : Sampling, optional
+
+    Returns
+    -------
+    OpenSpaceRisk
+
+    Warns
+    -----
+    OpenSpaceWarning
+        If the estimate is not meaningful: too few points carry the weight. Draw more of them.
+    """
+    sampling = Sampling() if sampling is None else sampling
+    function = _recognition_function(recognition, label)
+    space = OpenSpace(X, r, R)
+    random = np.random.default_rng(sampling.random_state)
+    proposal = _Proposal(space, _proposal_centres(space, recognition, random), sampling, random)
+    log_masses, in_open_space = [], []
+    for points, log_weights in proposal.draw():
+        with np.errstate(divide="ignore"):
+            log_masses.append(log_weights + np.log(_values(function, points)))
+        in_open_space.append(space.contains(points))
+    result = _estimate(np.concatenate(log_masses), np.concatenate(in_open_space), space, sampling)
+    if not result.meaningful:
+        warnings.warn(_complaint(result), OpenSpaceWarning, stacklevel=2)
+    return result
+
+
+def _complaint(result: OpenSpaceRisk) -> str:
+    if np.isnan(result.risk):
+        return f"None of {result.n_samples} points was recognized: the open space risk is not meaningful."
+    return (
+        f"The open space risk is not meaningful: too few of the {result.n_samples} points carry its weight "
+        f"(the effective sample size is {result.effective_sample_size:.1f})."
+    )
+
+
+def zero_one_error(y: NDArray[Any], answers: NDArray[Any]) -> float:
+    """Return the share of answers that are wrong."""
+    return float(np.mean(y != answers))
+
+
+def open_set_risk(
+    recognition: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    r: float,
+    R: float,
+    *,
+    lambda_r: float = 1.0,
+    label: Any = None,
+    evaluation: tuple[ArrayLike, ArrayLike] | None = None,
+    empirical_risk: Callable[[NDArray[Any], NDArray[Any]], float] = zero_one_error,
+    sampling: Sampling | None = None,
+) -> OpenSetRisk:
+    """Return the open set risk of Eq. 5, ``R_O(f) + lambda_r R_E(f)``.
+
+    R_E compares labels: those of a recognizer with the true ones, where a sample of no known class has
+    the recognizer's unknown label. With `label`, or for a function or an abating model, it compares two
+    truth values: whether a sample is of the class and whether ``f(x) > 0``.
+
+    Parameters
+    ----------
+    recognition, X, r, R, label, sampling
+        As in `open_space_risk`.
+    y : array of shape (N,)
+        Labels of X; truth values for a function or an abating model.
+    lambda_r : float, default=1.0
+        The weight of the empirical risk, at least 0.
+    evaluation : tuple of arrays (n, D) and (n,), optional
+        Other labelled samples for the empirical risk; by default X and y.
+    empirical_risk : callable, default=zero_one_error
+        R_E, from the true and the answered labels.
+    """
+    if not 0 <= lambda_r < np.inf:
+        raise ValueError(f"lambda_r must be finite and at least 0; got {lambda_r!r}.")
+    points, truth = (X, y) if evaluation is None else evaluation
+    empirical = empirical_risk(*_truth_and_answers(recognition, as_points(points), np.asarray(truth), label))
+    open_space = open_space_risk(recognition, X, r, R, label=label, sampling=sampling)
+    return OpenSetRisk(open_space.risk + lambda_r * empirical, open_space, empirical, float(lambda_r))
+
+
+# -- the recognition function ---------------------------------------------------------------------
+
+
+def _recognition_function(recognition: Any, label: Any) -> RecognitionFunction:
+    """Return f_y of Eq. 4; its positive part counts."""
+    if hasattr(recognition, "predict"):
+        return lambda points: np.asarray(_accepted(recognition, points, label), dtype=np.float64)
+    if label is not None:
+        raise ValueError("Only a recognizer has labels; leave `label` out.")
+    function = recognition.value if isinstance(recognition, AbatingModel) else recognition
+    if not callable(function):
+        raise TypeError(f"Give a recognizer, an AbatingModel or a function of points; got {recognition!r}.")
+    return function
+
+
+def _accepted(recognizer: Any, points: Floats, label: Any) -> Booleans:
+    answers = np.asarray(recognizer.predict(points))
+    if label is not None:
+        return np.asarray(answers == label)
+    if not hasattr(recognizer, "unknown_label_"):
+        return np.ones(len(points), dtype=np.bool_)
+    return np.asarray(answers != recognizer.unknown_label_)
+
+
+def _values(function: RecognitionFunction, points: Floats) -> Floats:
+    values = np.asarray(function(points), dtype=np.float64)
+    if values.shape != (len(points),) or not np.all(np.isfinite(values)):
+        raise ValueError("A recognition function must return one finite number per point.")
+    return np.maximum(values, 0.0)
+
+
+def _truth_and_answers(
+    recognition: Any, points: Floats, truth: NDArray[Any], label: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    if len(points) != len(truth):
+        raise ValueError(f"{len(points)} samples need as many labels; got {len(truth)}.")
+    if label is None and hasattr(recognition, "predict"):
+        return truth, np.asarray(recognition.predict(points))
+    if label is None and not np.isin(truth, (0, 1)).all():
+        raise ValueError("A single recognition function needs truth values for y: of the class or not.")
+    is_of_class = np.asarray(truth.astype(np.bool_) if label is None else truth == label)
+    return is_of_class, _values(_recognition_function(recognition, label), points) > 0
+
+
+# -- importance sampling --------------------------------------------------------------------------
+
+
+def _proposal_centres(space: OpenSpace, recognition: Any, random: np.random.Generator) -> Floats:
+    """Return the points of S_o to look around: samples, their mean, class means or a model's centres."""
+    parts = [space.centre[np.newaxis], space.samples]
+    if isinstance(recognition, AbatingModel):
+        parts.append(recognition.centres)
+    elif hasattr(recognition, "statistics_"):
+        parts.append(np.asarray(recognition.statistics_.means))
+    chosen = [
+        part if len(part) <= _MAX_CENTRES else random.choice(part, _MAX_CENTRES, False) for part in parts
+    ]
+    centres = np.unique(np.vstack(chosen), axis=0)
+    return centres[space.within_ball(centres)]
+
+
+class _Proposal:
+    """The mixture points are drawn from.
+
+    Around a centre the density at distance s is, up to the volume of the unit ball which cancels,
+    ``max(s, s_0)^-D / (1 + D ln(R / s_0))`` for s <= R: uniform in the ball of radius s_0, log s uniform
+    beyond.
+    """
+
+    def __init__(
+        self, space: OpenSpace, centres: Floats, sampling: Sampling, random: np.random.Generator
+    ) -> None:
+        self.space, self.centres, self.random = space, centres, random
+        n_uniform = max(1, round(sampling.uniform_share * sampling.n_samples))
+        self._is_uniform = np.arange(sampling.n_samples) < n_uniform
+        self._smallest = _SMALLEST_SCALE * space.r
+        self._log_range = np.log(space.R / self._smallest)
+
+    def draw(self) -> Iterator[tuple[Floats, Floats]]:
+        """Yield points in chunks, with their log weights."""
+        rows = max(1, _CHUNK_DISTANCES // len(self.centres))
+        for start in range(0, len(self._is_uniform), rows):
+            points = self._points(self._is_uniform[start : start + rows])
+            yield points, self.log_weights(points)
+
+    def _points(self, is_uniform: Booleans) -> Floats:
+        n, n_features = len(is_uniform), self.centres.shape[1]
+        directions = self.random.standard_normal((n, n_features))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        origins = self.centres[self.random.integers(len(self.centres), size=n)]
+        origins[is_uniform] = self.space.centre
+        in_ball = self.random.random(n) ** (1 / n_features)
+        beyond = np.exp(self._log_range * self.random.random(n))
+        is_inner = self.random.random(n) < 1 / (1 + n_features * self._log_range)
+        radii = np.where(
+            is_uniform, self.space.R * in_ball, self._smallest * np.where(is_inner, in_ball, beyond)
+        )
+        return np.asarray(origins + radii[:, np.newaxis] * directions)
+
+    def log_weights(self, points: Floats) -> Floats:
+        """Return the log of the uniform density over the mixture's; minus infinity outside S_o."""
+        n_features, share = self.centres.shape[1], self._is_uniform.mean()
+        log_uniform = -n_features * np.log(self.space.R)
+        distances = cdist(points, self.centres)
+        log_near = -n_features * np.log(np.maximum(distances, self._smallest))
+        log_near[distances > self.space.R] = -np.inf
+        normalizer = np.log1p(n_features * self._log_range) + np.log(len(self.centres))
+        with np.errstate(divide="ignore"):
+            near = np.log1p(-share) + logsumexp(log_near, axis=1) - normalizer
+        log_weights = log_uniform - np.logaddexp(np.log(share) + log_uniform, near)
+        return np.where(self.space.within_ball(points), log_weights, -np.inf)
+
+
+def _estimate(
+    log_masses: Floats, in_open_space: Booleans, space: OpenSpace, sampling: Sampling
+) -> OpenSpaceRisk:
+    """Estimate the ratio of Eq. 4 from the weighted values of f_y at the points."""
+    n, largest = len(log_masses), log_masses.max()
+    if largest == -np.inf:
+        return OpenSpaceRisk(np.nan, np.nan, (0.0, 1.0), 0.0, n, -np.inf, False)
+    masses = np.exp(log_masses - largest)
+    far, near = masses[in_open_space], masses[~in_open_space]
+    risk, variance = _ratio(far, near)
+    effective = float(masses.sum() ** 2 / np.sum(masses**2))
+    return OpenSpaceRisk(
+        risk=risk,
+        standard_error=float(np.sqrt(variance)),
+        interval=_wilson(risk, min(effective, _binomial_size(far, near)), sampling.confidence),
+        effective_sample_size=effective,
+        n_samples=n,
+        log_measure=float(largest + np.log(masses.mean()) + _log_ball_volume(space)),
+        meaningful=bool(effective >= _MIN_EFFECTIVE and np.sum(masses >= np.exp(-1)) >= _MIN_HEAVIEST),
+    )
+
+
+def _ratio(far: Floats, near: Floats) -> tuple[float, float]:
+    """Return ``sum(far) / (sum(far) + sum(near))`` and its variance by the delta method."""
+    total = far.sum() + near.sum()
+    # The rest is not taken as 1 - risk, which rounds to 0 where the risk is near 1.
+    risk, rest = far.sum() / total, near.sum() / total
+    variance = rest**2 * np.sum((far / total) ** 2) + risk**2 * np.sum((near / total) ** 2)
+    return float(risk), float(variance)
+
+
+def _binomial_size(far: Floats, near: Floats) -> float:
+    """Return how many fair trials would tell the ratio as well as these points, of mass 1 at most, do.
+
+    One more point of mass 1 is counted on either side: where few points, or none, were found on a side,
+    their masses alone would promise too much.
+    """
+    risk, variance = _ratio(np.append(far, 1.0), np.append(near, 1.0))
+    return risk * (1 - risk) / variance
+
+
+def _wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
+    """Return Wilson's score interval of a share of n trials, which is honest at 0 and 1 as well."""
+    z2 = float(ndtri((1 + confidence) / 2)) ** 2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    # At the ends the formula gives exactly 0 and 1; rounding must not exclude them.
+    low = 0.0 if share == 0 else max(0.0, float(centre - half))
+    high = 1.0 if share == 1 else min(1.0, float(centre + half))
+    return low, high
+
+
+def _log_ball_volume(space: OpenSpace) -> float:
+    """Return the logarithm of the volume of S_o."""
+    n_features = len(space.centre)
+    return float(n_features / 2 * np.log(np.pi) - gammaln(n_features / 2 + 1) + n_features * np.log(space.R))
