@@ -4,7 +4,7 @@
     python examples/accepted_regions.py somewhere  # into another folder
 
 The first figure shows the accepted regions of eight recognizers on four classes in the plane; the second
-their open space risk (Eq. 4) as the world around the data, the ball S_o, grows.
+their open space risk (Eq. 4) and the area they accept as the world around the data, the ball S_o, grows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D")
 RADIUS = 1.0  # r of Eq. 3
 WINDOW = 22.0
-RANGE = np.geomspace(8, 800, 13)
+RANGE = np.geomspace(8, 800, 9)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -104,8 +104,14 @@ def strip(X: Array) -> AbatingModel:
     return LinearlyMapped(Cone(X @ T, 1.5), T, X)
 
 
+def sheared(X: Array) -> AbatingModel:
+    """A cone after a linear map of full rank, which makes ellipses of balls."""
+    T = np.array([[1.0, 0.5], [-0.3, 1.2]])
+    return LinearlyMapped(Cone(X @ T, 2.5), T, X)
+
+
 def projected(X: Array, y: Array) -> LabelledByLargest:
-    """Class means after a projection onto a line: no open space risk on the line."""
+    """Cones around class means after a projection onto a line: bounded there, strips in the plane."""
     means = [X[y == c].mean(axis=0, keepdims=True) for c in range(4)]
     return LabelledByLargest([Thresholded(strip(mean), 0.2) for mean in means])
 
@@ -119,23 +125,17 @@ def recognizers(X: Array, y: Array) -> dict[str, Any]:
         "Strip × Gaussian (product)": per_class(X, y, product_of_models),
         "Linear map of full rank": per_class(X, y, sheared),
         "Nearest class mean": NearestClassMean(plain).fit(X, y),
-        "Softmax ≥ 0.99": SoftmaxThreshold(plain, tau=-np.log(0.99)).fit(X, y),
-        "Linear SVM, reject band": LinearSVMWithRejectBand(0.2).fit(X, y),
+        "Softmax > 0.99": SoftmaxThreshold(plain, tau=-np.log(0.99)).fit(X, y),
+        "Linear SVM, reject band": LinearSVMWithRejectBand(0.6).fit(X, y),
         "Cone after a projection": projected(X, y),
     }
-
-
-def sheared(X: Array) -> AbatingModel:
-    """A cone after a linear map of full rank, which makes ellipses of balls."""
-    T = np.array([[1.0, 0.5], [-0.3, 1.2]])
-    return LinearlyMapped(Cone(X @ T, 2.5), T, X)
 
 
 # -- the first figure -----------------------------------------------------------------------------
 
 
 def draw_regions(models: dict[str, Any], X: Array, y: Array, path: Path) -> None:
-    figure = Figure(figsize=(12, 7.4), layout="constrained")
+    figure = Figure(figsize=(12, 6.9), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 4, sharex=True, sharey=True)
     for panel, (name, model) in zip(axes.flat, models.items(), strict=True):
@@ -185,31 +185,39 @@ def draw_panel(panel: Any, model: Any, X: Array, y: Array) -> None:
 # -- the second figure ----------------------------------------------------------------------------
 
 
+# Colour, marker and size; the large ones are drawn first, so that equal lines show through each other.
+STYLES = (
+    ("#0072B2", "o", 5),
+    ("#009E73", "s", 11),
+    ("#56B4E9", "o", 7.5),
+    ("#000000", "x", 5),
+    ("#D55E00", "s", 11),
+    ("#E69F00", "o", 7.5),
+    ("#CC79A7", "x", 5),
+    ("#777777", "^", 6),
+)
+
+
 def draw_risks(models: dict[str, Any], X: Array, path: Path) -> None:
-    figure = Figure(figsize=(9, 5), layout="constrained")
+    figure = Figure(figsize=(12, 4.9), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    styles = ["#0072B2", "#009E73", "#56B4E9", "#000000", "#D55E00", "#E69F00", "#CC79A7", "#999999"]
-    for i, (name, model) in enumerate(models.items()):
-        estimates = [open_space_risk(model, X, RADIUS, R, sampling=Sampling(200_000)) for R in RANGE]
-        risks = [estimate.risk for estimate in estimates]
+    left, right = figure.subplots(1, 2)
+    for i, (model, (colour, marker, size)) in enumerate(zip(models.values(), STYLES, strict=True)):
+        estimates = [open_space_risk(model, X, RADIUS, R, sampling=Sampling(100_000)) for R in RANGE]
+        style = {"color": colour, "marker": marker, "markersize": size, "linestyle": "-" if i < 4 else "--"}
         low, high = np.transpose([estimate.interval for estimate in estimates])
-        axes.fill_between(RANGE, low, high, color=styles[i], alpha=0.2, linewidth=0)
-        axes.plot(
-            RANGE,
-            risks,
-            color=styles[i],
-            linestyle="-" if i < 4 else "--",
-            marker="osD^vPX*"[i],
-            markersize=5,
-            label=name,
-        )
-    axes.set_xscale("log")
-    axes.set_xlabel("R, the radius of the ball $S_o$ around the data (Eq. 3)")
-    axes.set_ylabel("open space risk (Eq. 4)")
-    axes.set_ylim(-0.03, 1.03)
-    axes.grid(alpha=0.3)
-    figure.legend(loc="outside right center", frameon=False, fontsize=10)
+        left.fill_between(RANGE, low, high, color=colour, alpha=0.25, linewidth=0)
+        left.plot(RANGE, [estimate.risk for estimate in estimates], fillstyle="none", **style)
+        areas = np.exp([estimate.log_measure for estimate in estimates])
+        right.plot(RANGE, areas, fillstyle="none", label=list(models)[i], **style)
+    left.set_ylabel("open space risk (Eq. 4)")
+    right.set_ylabel("accepted area of $S_o$")
+    right.set_yscale("log")
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_xlabel("R, the radius of the ball $S_o$ around the data (Eq. 3)")
+        axes.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=10)
     figure.savefig(path, dpi=140)
 
 

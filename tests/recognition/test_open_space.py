@@ -1,4 +1,6 @@
+import re
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,6 +134,12 @@ def test_importance_sampling_agrees_with_uniform_sampling_in_the_plane(four_clas
     assert weighted.meaningful
     assert agrees(uniform, weighted.risk, 4 * np.hypot(1, weighted.standard_error / uniform.standard_error))
     assert uniform.log_measure == pytest.approx(weighted.log_measure, abs=0.1)
+
+
+def test_more_samples_than_are_drawn_around():
+    X = np.linspace(-1, 1, 2500)[:, np.newaxis]
+    estimate = open_space_risk(lambda p: np.abs(p[:, 0]) < 3, X, 1.0, 10.0, sampling=FEW)
+    assert agrees(estimate, 1 / 3)
 
 
 # --- how sure ---
@@ -398,3 +406,14 @@ def test_refuses_what_makes_no_sense(wrong):
 def test_refuses_what_is_no_recognition_function():
     with pytest.raises(TypeError, match="recognizer"):
         open_space_risk(3, [[0.0]], 1.0, 2.0)
+
+
+def test_the_example_of_the_documentation(capsys):
+    page = Path(__file__).parents[2] / "docs" / "theory.md"
+    code = re.search(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)[1]
+    exec(code, {})
+    reach, none, some = capsys.readouterr().out.splitlines()
+    assert float(reach) == pytest.approx(1.5)
+    assert float(none) == 0
+    assert "risk=0.9" in some
+    assert "meaningful=True" in some

@@ -23,6 +23,7 @@ def compare(
     Example: openworld compare report-a report-b
     """
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from openworld.cli.console import messages
@@ -40,7 +41,8 @@ def compare(
         interval = "" if d.interval is None else f"{d.interval.low:+.4f} to {d.interval.high:+.4f}"
         mark = "[bold]significant[/]" if d.significant else ""
         values = f"{d.first:.4f}", f"{d.second:.4f}", f"{d.second - d.first:+.4f}"
-        table.add_row(Path(d.data).stem, d.recognizer, str(d.K), str(d.U), d.measure, *values, interval, mark)
+        who = escape(Path(d.data).stem), escape(d.recognizer)
+        table.add_row(*who, str(d.K), str(d.U), d.measure, *values, interval, mark)
     Console().print(table)
     n = sum(d.significant for d in differences)
     messages.print(

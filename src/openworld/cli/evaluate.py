@@ -44,8 +44,10 @@ def evaluate(
     from openworld.cli.console import messages, need, progress_bar
 
     need("matplotlib", "jinja2", extra="evaluate")
+    from rich.markup import escape
+
     from openworld.evaluation.experiment import named_or_read
-    from openworld.evaluation.report import write_report
+    from openworld.evaluation.report import scaled_words, write_report
     from openworld.evaluation.run import read_facts, read_results, run_experiment
     from openworld.evaluation.summary import findings
     from openworld.evaluation.table import Table
@@ -58,7 +60,7 @@ def evaluate(
     }
     chosen = replace(named_or_read(experiment), **{k: v for k, v in changes.items() if v is not None})
     with progress_bar() as progress:
-        task = progress.add_task(chosen.name, total=None)
+        task = progress.add_task(chosen.name, total=1)
         run_experiment(
             chosen,
             output,
@@ -69,7 +71,11 @@ def evaluate(
         )
         progress.update(task, description="Drawing")
         page = write_report(output)
-    for finding in findings(Table.of(read_results(output))):
-        messages.print(f"{finding.claim}: [bold]{finding.verdict}[/]. {finding.evidence}.")
     facts = read_facts(output)
-    messages.print(f"{facts['seconds']:.0f} s, {facts['peak_mib']:.0f} MiB at most. Wrote {page}.")
+    for words in scaled_words(facts):
+        messages.print(escape(words))
+    for finding in findings(Table.of(read_results(output))):
+        messages.print(f"{escape(finding.claim)}: [bold]{finding.verdict}[/]. {escape(finding.evidence)}.")
+    messages.print(
+        f"{facts['seconds']:.0f} s, {facts['peak_mib']:.0f} MiB at most. Wrote {escape(str(page))}."
+    )

@@ -53,10 +53,12 @@ class Dataset:
     def fingerprint(self) -> str:
         """Return a short text that changes when the data do."""
         digest = hashlib.blake2b(digest_size=8)
-        for part in (self.X, self.y, self.groups, self.is_test):
-            digest.update(b"none" if part is None else repr((part.shape, part.dtype.str)).encode())
-            for start in range(0, 0 if part is None else len(part), 4096):
-                digest.update(part[start : start + 4096].tobytes())
+        parts = {"X": self.X, "y": self.y, "groups": self.groups, "is_test": self.is_test}
+        for name, part in parts.items():
+            if part is not None:
+                digest.update(repr((name, part.shape, part.dtype.str)).encode())
+                for start in range(0, len(part), 4096):
+                    digest.update(part[start : start + 4096].tobytes())
         return digest.hexdigest()
 
     @property
@@ -109,7 +111,7 @@ def load_dataset(
 
 def _from_npz(path: Path, label_column: str | None) -> Dataset:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
     except Exception as error:  # a damaged archive shows itself in many ways
         raise DataError(f"{path}: not a sound .npz file ({error}).") from error

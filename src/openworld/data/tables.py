@@ -96,7 +96,7 @@ def check_samples(path: Path, samples: Samples) -> None:
 
 def _read_npz(path: Path, label_column: str | None) -> Samples:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if "X" not in file or (label_column is not None and label_column not in file):
                 wanted = "X" if "X" not in file else label_column
                 raise DataError(f"{path}: no array named {wanted!r}; the file has {', '.join(file.files)}.")
@@ -110,7 +110,7 @@ def _read_npz(path: Path, label_column: str | None) -> Samples:
 
 def _read_npy(path: Path, label_column: str | None) -> Samples:
     try:
-        return Samples(np.load(path, allow_pickle=False, mmap_mode="r"), None)
+        return Samples(np.lib.format.open_memmap(path, mode="r"), None)
     except (ValueError, EOFError, OSError) as error:
         raise DataError(f"{path}: not a sound .npy file ({error}).") from error
 

@@ -42,7 +42,7 @@ def compare(first: Path, second: Path, measures: tuple[str, ...] = COMPARED) -> 
     a, b = Table.of(read_results(first)), Table.of(read_results(second))
     shared = [key for key in a.values if key in b.values and key[5] in measures and key[4] == 1.0]
     if not shared:
-        raise ValueError(f"{first} and {second} have no recognizer, data set, K and U in common.")
+        raise ValueError(f"{first} and {second} have no data set, recognizer, K, U and measure in common.")
     found = []
     for key in shared:
         if len(a.values[key]) != len(b.values[key]):

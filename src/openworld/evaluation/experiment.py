@@ -58,17 +58,21 @@ class Experiment:
     def __post_init__(self) -> None:
         problems = [
             (not self.data, "data names no data set"),
+            (len(set(self.data)) < len(self.data), "data names a data set twice"),
             (not self.recognizers, "recognizers names no recognizer"),
+            (len(set(self.recognizers)) < len(self.recognizers), "recognizers names one twice"),
             (not 1 <= self.n_starting <= self.n_known, "n_starting must lie between 1 and n_known"),
             (self.step < 1, "step must be at least 1"),
             (any(u < 0 for u in self.unknown), "unknown holds a negative number"),
             (self.orders < 1, "orders must be at least 1"),
+            (self.seed < 0, "seed must not be negative"),
             (not 0 < self.test_fraction < 1, "test_fraction must lie between 0 and 1"),
-            (not 0 <= self.validation_fraction < 1 - self.test_fraction, "validation_fraction is too large"),
             (
-                not all(f > 0 for f in self.tau_factors) or 1.0 not in self.tau_factors,
-                "tau_factors needs 1.0",
+                not 0 <= self.validation_fraction < 1 - self.test_fraction,
+                "validation_fraction must lie between 0 and what test_fraction leaves",
             ),
+            (not all(f > 0 for f in self.tau_factors), "tau_factors must be positive"),
+            (1.0 not in self.tau_factors, "tau_factors needs 1.0"),
         ]
         for wrong, text in problems:
             if wrong:
@@ -105,7 +109,11 @@ class Experiment:
     def scaled_to(self, dataset: Dataset) -> Experiment:
         """Return the experiment with its numbers of classes scaled down to what the data set has."""
         available = usable_classes(
-            dataset, seed=self.seed, orders=self.orders, test_fraction=self.test_fraction
+            dataset,
+            seed=self.seed,
+            orders=self.orders,
+            test_fraction=self.test_fraction,
+            validation_fraction=self.validation_fraction,
         )
         wanted = self.n_known + self.n_unknown
         if available >= wanted:
@@ -113,11 +121,12 @@ class Experiment:
         if available < 4:
             raise ValueError(f"{dataset.name}: {available} usable classes are too few for an experiment.")
         factor = available / wanted
-        unknown = tuple(sorted({max(1, int(u * factor)) for u in self.unknown if u}))
-        n_known = min(max(3, int(self.n_known * factor)), available - max(unknown, default=0))
+        n_known = min(max(3, int(self.n_known * factor)), self.n_known)
+        most = available - n_known
+        unknown = tuple(sorted({min(max(1, int(u * factor)), most) for u in self.unknown if u}))
         return replace(
             self,
-            n_starting=min(max(2, int(self.n_starting * factor)), n_known),
+            n_starting=min(max(2, int(self.n_starting * factor)), self.n_starting, n_known),
             step=max(1, int(self.step * factor)),
             n_known=n_known,
             unknown=unknown,
@@ -170,7 +179,21 @@ def experiment_from(values: dict[str, Any], default_name: str = "experiment") ->
     if strange:
         raise ValueError(f"An experiment has no {', '.join(strange)}; it has {', '.join(sorted(known))}.")
     plain: dict[str, Any] = {"name": default_name}
-    plain |= {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    if isinstance(plain.get("data"), str):
-        plain["data"] = (plain["data"],)
+    for key, value in values.items():
+        example = getattr(PAPER_50, key)
+        plain[key] = value
+        if isinstance(example, tuple):
+            plain[key] = tuple(value) if isinstance(value, list | tuple) else (value,)
+        if not _is_like(plain[key], example):
+            shown = list(example) if isinstance(example, tuple) else example
+            raise ValueError(
+                f"experiment {plain['name']!r}: {key} cannot be {value!r}; give {shown!r} or so."
+            )
     return Experiment(**plain)
+
+
+def _is_like(value: Any, example: Any) -> bool:
+    """Return whether a value is of the kind of an example; whole numbers pass for floats."""
+    if isinstance(example, tuple):
+        return all(_is_like(item, example[0]) for item in value)
+    return type(value) is type(example) or (type(value) is int and type(example) is float)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from openworld.evaluation.measures import Scores, oscr_curve
 from openworld.evaluation.run import read_scores
@@ -30,7 +31,9 @@ def draw_all(table: Table, output: Path) -> list[tuple[Path, str]]:
     drawn = []
     for data in table.data:
         for name, caption, figure in _figures(table, data, output):
-            stem = f"{name}-{Path(data).stem}"
+            # Two data sets may have one name in different folders.
+            number = "" if len(table.data) == 1 else f"-{table.data.index(data) + 1}"
+            stem = f"{name}-{Path(data).stem}{number}"
             for ending in ("png", "svg"):
                 figure.savefig(folder / f"{stem}.{ending}", dpi=160)
             drawn.append((folder / f"{stem}.png", caption))
@@ -50,12 +53,13 @@ def _figures(table: Table, data: str, output: Path) -> Iterator[tuple[str, str, 
     if table.unknown(data):
         yield (
             "oscr",
-            f"{name}: OSCR: correct classification rate against false positives.",
+            f"{name}: OSCR: correct classification rate against false positives, mean over class orders.",
             _oscr(table, data, output),
         )
         yield (
             "scores",
-            f"{name}: scores of known and unknown samples at the last stage, with the threshold drawn in.",
+            f"{name}: scores of known and unknown samples at the last stage of the first class order, with "
+            "the threshold of those that have one. The leftmost bar holds everything below it.",
             _histograms(table, data, output),
         )
         yield "confusion", f"{name}: what became of known and of unknown samples.", _confusion(table, data)
@@ -65,17 +69,42 @@ def _figures(table: Table, data: str, output: Path) -> Iterator[tuple[str, str, 
 
 def _new(n_panels: int, width: float = 3.6, height: float = 3.4) -> tuple[Figure, list[Axes]]:
     """Return a figure with panels side by side, at most four in a row."""
-    columns = min(n_panels, 4)
-    rows = -(-n_panels // columns)
-    figure = Figure(figsize=(max(6.4, width * columns), height * rows + 0.3), layout="constrained")
-    FigureCanvasAgg(figure)
+    rows, columns = _grid(n_panels)
+    figure = _figure(max(6.4, width * columns), height * rows + 0.3)
     axes = figure.subplots(rows, columns, squeeze=False)
     for spare in axes.flat[n_panels:]:
         spare.set_visible(False)
     for panel in axes.flat:
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.25)
+        panel.set_axisbelow(True)
     return figure, list(axes.flat[:n_panels])
+
+
+def _grid(n_panels: int) -> tuple[int, int]:
+    """Return rows and columns, at most four of them, with rows about equally long."""
+    rows = -(-n_panels // 4)
+    return rows, -(-n_panels // rows)
+
+
+def _figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _label_rows(panels: list[Axes], label: str) -> None:
+    """Label the vertical axis of the first panel in each row."""
+    for panel in panels:
+        spec = panel.get_subplotspec()
+        if spec is not None and spec.is_first_col():
+            panel.set_ylabel(label)
+
+
+def _tests(U: int) -> tuple[tuple[str, int, dict[str, Any]], ...]:
+    """Return name, number of unknown classes and style of closed-set (CS) and open-set (OS) testing."""
+    closed = ("CS", 0, {"linestyle": "--", "markerfacecolor": "white"})
+    return (closed, ("OS", U, {"linestyle": "-"})) if U else (closed,)
 
 
 def _style(table: Table, recognizer: str) -> dict[str, Any]:
@@ -94,38 +123,38 @@ def _curves(table: Table, data: str) -> Figure:
     known = table.known(data)
     for panel, U in zip(panels, unknown, strict=True):
         for recognizer in table.recognizers:
-            for prefix, count, line in (("CS", 0, "--"), ("OS", U, "-")):
+            for prefix, count, line in _tests(U):
                 cells = [100 * table.cell(data, recognizer, K, count, "pooled_accuracy") for K in known]
                 mean, deviation = np.mean(cells, axis=1), np.std(cells, axis=1)
                 style = _style(table, recognizer)
-                panel.plot(known, mean, line, label=f"{prefix}-{recognizer}", **style)
+                panel.plot(known, mean, label=f"{prefix}-{recognizer}", **style, **line)
                 panel.fill_between(
                     known, mean - deviation, mean + deviation, color=style["color"], alpha=0.15
                 )
         panel.set_title(f"{U} unknown classes" if U else "closed set", fontsize=10)
         panel.set_xlabel("known classes")
-        panel.set_xticks(known)
+        panel.set_xticks(known[:: -(-len(known) // 7)])
         panel.set_ylim(0, None)
-    panels[0].set_ylabel("top-1 accuracy (%)")
+    _label_rows(panels, "top-1 accuracy (%)")
     _legend_below(figure, panels[0], 4)
     return figure
 
 
 def _surface(table: Table, data: str) -> Figure:
-    shown = table.recognizers[:4]
-    figure = Figure(figsize=(max(5.0, 4.4 * len(shown)), 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    rows, columns = _grid(len(table.recognizers))
+    figure = _figure(max(5.0, 4.4 * columns), 3.9 * rows)
     known, unknown = table.known(data), [0, *table.unknown(data)]
     x, y = np.meshgrid(known, unknown)
-    for i, recognizer in enumerate(shown):
+    for i, recognizer in enumerate(table.recognizers):
         z = [
             [100 * table.cell(data, recognizer, K, U, "pooled_accuracy").mean() for K in known]
             for U in unknown
         ]
-        axes: Any = figure.add_subplot(1, len(shown), i + 1, projection="3d")
+        axes: Any = figure.add_subplot(rows, columns, i + 1, projection="3d")
         axes.plot_surface(x, y, np.array(z), cmap="viridis", vmin=0, vmax=100, edgecolor="k", linewidth=0.3)
-        axes.set(xlabel="known classes", ylabel="unknown classes", title=recognizer, zlim=(0, 100))
-        axes.set(xticks=known[:: -(-len(known) // 4)], yticks=unknown)
+        axes.set(xlabel="known classes", ylabel="unknown classes", zlim=(0, 100))
+        axes.set(xticks=known[:: -(-len(known) // 4)], yticks=unknown[:: -(-len(unknown) // 4)])
+        axes.set_title(recognizer, fontsize=10, y=0.95)
         axes.set_zlabel("accuracy (%)")
         axes.view_init(25, -50)
         axes.set_box_aspect(None, zoom=0.85)
@@ -134,36 +163,43 @@ def _surface(table: Table, data: str) -> Figure:
 
 def _oscr(table: Table, data: str, output: Path) -> Figure:
     figure, (panel,) = _new(1, 5.4, 4.0)
+    rates = np.linspace(0, 1, 1001)
     for recognizer in table.recognizers:
-        scores = read_scores(output, data, recognizer)
-        curve = oscr_curve(Scores.of(scores["known"], scores["unknown"], scores["correct"]))
         style = {**_style(table, recognizer), "marker": None}
-        panel.plot(curve.false_positive_rate, curve.correct_classification_rate, label=recognizer, **style)
+        panel.plot(rates, _mean_oscr(read_scores(output, data, recognizer), rates), label=recognizer, **style)
     K, U = table.known(data)[-1], table.unknown(data)[-1]
     panel.set(xlabel="false positive rate (unknown accepted)", ylabel="correct classification rate")
     panel.set(xlim=(0, 1), ylim=(0, 1))
     panel.set_title(f"{K} known, {U} unknown classes", fontsize=10)
-    panel.legend(frameon=False)
+    panel.legend(frameon=False, loc="lower right")
     return figure
+
+
+def _mean_oscr(orders: list[dict[str, Any]], rates: Any) -> Any:
+    """Return the correct classification rate at some false positive rates, averaged over class orders."""
+    curves = [oscr_curve(Scores.of(s["known"], s["unknown"], s["correct"])) for s in orders]
+    return np.mean(
+        [np.interp(rates, c.false_positive_rate, c.correct_classification_rate) for c in curves], axis=0
+    )
 
 
 def _histograms(table: Table, data: str, output: Path) -> Figure:
     figure, panels = _new(len(table.recognizers), 4.2)
     for panel, recognizer in zip(panels, table.recognizers, strict=True):
-        scores = read_scores(output, data, recognizer)
+        scores = read_scores(output, data, recognizer)[0]
         pooled = np.concatenate([scores["known"], scores["unknown"]])
         low, high = np.quantile(pooled[np.isfinite(pooled)], [0.02, 1.0])
-        bins = np.linspace(low, high, 60).tolist()
+        bins = np.histogram_bin_edges(pooled, 60, (low, high)).tolist()
         for kind, colour in (("known", _KNOWN), ("unknown", _UNKNOWN)):
             panel.hist(
                 np.clip(scores[kind], low, high), bins, density=True, alpha=0.55, color=colour, label=kind
             )
-        if table.cell(data, recognizer, table.known(data)[-1], 0, "known_recall").min() < 1:
+        if not table.never_rejects(data, recognizer):
             panel.axvline(0, color="k", linestyle="--", label="threshold")
         panel.set_title(recognizer, fontsize=10)
         panel.set_xlabel("score of the best class")
         panel.set_yticks([])
-    panels[0].set_ylabel("density")
+    _label_rows(panels, "density")
     longest = max(panels, key=lambda panel: len(panel.get_legend_handles_labels()[1]))
     _legend_below(figure, longest, 3)
     return figure
@@ -183,7 +219,9 @@ def _confusion(table: Table, data: str) -> Figure:
         panel.set(xlim=(0, 100), xlabel="share of samples (%)")
         panel.set_title(title, fontsize=10)
         panel.invert_yaxis()
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, frameon=False, fontsize=8)
+        panel.legend(
+            loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, ncols=3, frameon=False, fontsize=8
+        )
     return figure
 
 
@@ -212,7 +250,7 @@ def _tau_sweep(table: Table, data: str) -> Figure:
     for panel, K in zip(panels, known, strict=True):
         for recognizer in table.recognizers:
             style = _style(table, recognizer)
-            for prefix, count, line in (("CS", 0, "--"), ("OS", U, "-")):
+            for prefix, count, line in _tests(U):
                 factors = [
                     f
                     for f in table.tau_factors
@@ -224,12 +262,18 @@ def _tau_sweep(table: Table, data: str) -> Figure:
                 ]
                 if len(factors) == 1:
                     value = float(np.mean(cells))
-                    panel.axhline(value, linestyle=line, color=style["color"], label=f"{prefix}-{recognizer}")
+                    panel.axhline(
+                        value,
+                        linestyle=line["linestyle"],
+                        color=style["color"],
+                        label=f"{prefix}-{recognizer}",
+                    )
                 else:
-                    panel.plot(factors, np.mean(cells, axis=1), line, label=f"{prefix}-{recognizer}", **style)
+                    mean = np.mean(cells, axis=1)
+                    panel.plot(factors, mean, label=f"{prefix}-{recognizer}", **style, **line)
         panel.set_title(f"{K} known, {U} unknown classes", fontsize=10)
         panel.set_xlabel("tau / calibrated tau")
         panel.set_ylim(0, None)
-    panels[0].set_ylabel("top-1 accuracy (%)")
+    _label_rows(panels, "top-1 accuracy (%)")
     _legend_below(figure, panels[0], 4)
     return figure

@@ -42,7 +42,7 @@ def write_report(output: Path) -> Path:
     page.write_text(
         template.render(
             facts=facts,
-            scaled=_scaled_words(facts),
+            scaled=scaled_words(facts),
             findings=findings(table),
             figures=figures,
             measures=SHOWN.values(),
@@ -53,12 +53,14 @@ def write_report(output: Path) -> Path:
     return page
 
 
-def _scaled_words(facts: dict[str, Any]) -> list[str]:
+def scaled_words(facts: dict[str, Any]) -> list[str]:
+    """Say for which data sets of a run the numbers of classes were scaled down, and to what."""
     asked = facts["experiment"]
     return [
-        f"{Path(data).name} has too few classes for {asked['n_known']} known and {max(asked['unknown'])} "
-        f"unknown ones; the numbers were scaled down to {used['n_starting']} starting, {used['n_known']} "
-        f"known and {', '.join(map(str, used['unknown']))} unknown classes."
+        f"{Path(data).name} has too few classes for {asked['n_known']} known and "
+        f"{max(asked['unknown'], default=0)} unknown ones; the numbers were scaled down to "
+        f"{used['n_starting']} starting, {used['n_known']} known and "
+        f"{', '.join(map(str, used['unknown'])) or 'no'} unknown classes."
         for data, used in facts["scaled"].items()
     ]
 

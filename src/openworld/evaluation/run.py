@@ -11,6 +11,8 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -22,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from openworld._version import __version__
 from openworld.data.dataset import Dataset, load_dataset
 from openworld.evaluation.experiment import Experiment
 from openworld.evaluation.protocol import play
@@ -47,7 +50,8 @@ class Job:
     def file_name(self) -> str:
         """The name of the file that keeps the job's outcome."""
         data = "".join(c if c.isalnum() else "_" for c in Path(self.data).stem)
-        return f"{data}-{self.data_fingerprint}-{self.recognizer}-{self.order}-{self.experiment.digest()}"
+        what = f"{data}-{self.data_fingerprint}-{self.recognizer}-{self.order}"
+        return f"{what}-{self.experiment.digest()}-{__version__}"
 
 
 def run_experiment(
@@ -75,6 +79,7 @@ def run_experiment(
     """
     parts = output / "parts"
     parts.mkdir(parents=True, exist_ok=True)
+    _dataset.cache_clear()  # the files may have changed since the last run
     scaled = {name: experiment.scaled_to(_dataset(name)) for name in experiment.data}
     fingerprints = {name: _dataset(name).fingerprint() for name in experiment.data}
     jobs = [
@@ -113,14 +118,16 @@ def read_facts(output: Path) -> dict[str, Any]:
     return dict(json.loads((output / "run.json").read_text(encoding="utf-8")))
 
 
-def read_scores(output: Path, data: str, recognizer: str) -> dict[str, NDArray[Any]]:
-    """Read the last stage's scores of a recognizer, of all class orders together."""
-    found: dict[str, list[NDArray[Any]]] = {"known": [], "unknown": [], "correct": []}
+def read_scores(output: Path, data: str, recognizer: str) -> list[dict[str, NDArray[Any]]]:
+    """Read the last stage's scores of a recognizer, for each class order.
+
+    They are not for pooling: every class order has a metric, and so a scale, of its own.
+    """
+    found = []
     for name in read_facts(output)["parts"][f"{data}/{recognizer}"]:
         with np.load(output / "parts" / f"{name}.npz", allow_pickle=False) as scores:
-            for key, parts in found.items():
-                parts.append(scores[key])
-    return {key: np.concatenate(parts) for key, parts in found.items()}
+            found.append({key: scores[key] for key in ("known", "unknown", "correct")})
+    return found
 
 
 def run_job(job: Job, parts: Path) -> None:
@@ -145,7 +152,8 @@ def _finished(jobs: list[Job], parts: Path, workers: int) -> Iterator[Job]:
     """Run the jobs and yield each as it is done."""
     if workers == 0 or not jobs:
         for job in jobs:
-            run_job(job, parts)
+            with _naming(job):
+                run_job(job, parts)
             yield job
         return
     # A new process for each job, so that the memory it reports is its own.
@@ -156,11 +164,25 @@ def _finished(jobs: list[Job], parts: Path, workers: int) -> Iterator[Job]:
         futures: dict[Future[None], Job] = {executor.submit(run_job, job, parts): job for job in jobs}
         try:
             for future in as_completed(futures):
-                future.result()
+                with _naming(futures[future]):
+                    future.result()
                 yield futures[future]
         except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
+            executor.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+@contextmanager
+def _naming(job: Job) -> Iterator[None]:
+    """Say which job failed, where the data or the experiment are to blame."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{job.recognizer}, class order {job.order + 1} of {job.data}: {error}") from error
+    except BrokenProcessPool as error:
+        raise ChildProcessError(
+            "A worker process died, perhaps for lack of memory: try fewer workers. What is done is kept."
+        ) from error
 
 
 def _write_tables(jobs: list[Job], output: Path, parts: Path) -> None:

@@ -62,7 +62,8 @@ def make_split(
     n_starting, step, n_known, n_unknown : int
         Starting classes, classes added at each stage, classes known at the end, unknown classes.
     test_fraction, validation_fraction : float
-        Shares of the samples (or groups) for test and validation.
+        Shares of the samples (or groups) for test and validation. Where the data set comes with a test
+        part, the second is a share of the rest.
     """
     random = np.random.default_rng([seed, order])
     part = _sample_parts(dataset, random, test_fraction, validation_fraction)
@@ -81,11 +82,14 @@ def make_split(
     return Split(stages, unknown, train, validation, test)
 
 
-def usable_classes(dataset: Dataset, *, seed: int, orders: int, test_fraction: float) -> int:
+def usable_classes(
+    dataset: Dataset, *, seed: int, orders: int, test_fraction: float, validation_fraction: float = 0.0
+) -> int:
     """Return how many classes every one of some class orders can use."""
     counts = []
     for order in range(orders):
-        part = _sample_parts(dataset, np.random.default_rng([seed, order]), test_fraction, 0.0)
+        random = np.random.default_rng([seed, order])
+        part = _sample_parts(dataset, random, test_fraction, validation_fraction)
         counts.append(len(_usable_classes(dataset, part)))
     return min(counts)
 
@@ -94,35 +98,32 @@ def _sample_parts(
     dataset: Dataset, random: np.random.Generator, test_fraction: float, validation_fraction: float
 ) -> NDArray[np.int8]:
     """Return 0 for training, 1 for validation and 2 for test, for every sample."""
-    if dataset.is_test is not None:
-        part = np.where(dataset.is_test, 2, 0).astype(np.int8)
-        training = np.flatnonzero(part == 0)
-        part[training[_draw(dataset.y[training], random, validation_fraction)]] = 1
-        return part
-    if dataset.groups is not None:
-        names, group_of = np.unique(dataset.groups, return_inverse=True)
-        shuffled = random.permutation(len(names))
-        n_test = max(1, round(test_fraction * len(names)))
-        n_validation = round(validation_fraction * len(names))
-        if n_test + n_validation >= len(names):
-            raise ValueError(
-                f"{dataset.name}: {len(names)} groups are too few to split {test_fraction:.0%} off."
-            )
-        part_of_group = np.zeros(len(names), dtype=np.int8)
-        part_of_group[shuffled[:n_test]] = 2
-        part_of_group[shuffled[n_test : n_test + n_validation]] = 1
-        return np.asarray(part_of_group[group_of])
     part = np.zeros(len(dataset.y), dtype=np.int8)
-    part[_draw(dataset.y, random, test_fraction)] = 2
-    training = np.flatnonzero(part == 0)
-    part[training[_draw(dataset.y[training], random, validation_fraction)]] = 1
+    share = validation_fraction
+    if dataset.is_test is not None:
+        part[dataset.is_test] = 2
+    else:
+        part[_draw(dataset, np.arange(len(part)), random, test_fraction)] = 2
+        share = validation_fraction / (1 - test_fraction)  # of what the test leaves
+    part[_draw(dataset, np.flatnonzero(part == 0), random, share)] = 1
     return part
 
 
-def _draw(labels: NDArray[Any], random: np.random.Generator, fraction: float) -> Indices:
-    """Draw a share of the samples of each class, at least one where the share is not zero."""
-    if fraction == 0:
+def _draw(dataset: Dataset, samples: Indices, random: np.random.Generator, fraction: float) -> Indices:
+    """Draw a share of the samples: whole groups where there are groups, else a share of each class."""
+    if fraction == 0 or not len(samples):
         return np.empty(0, dtype=np.intp)
+    if dataset.groups is None:
+        return np.asarray(samples[_draw_of_classes(dataset.y[samples], random, fraction)])
+    names, group_of = np.unique(dataset.groups[samples], return_inverse=True)
+    n_drawn = max(1, round(fraction * len(names)))
+    if n_drawn >= len(names):
+        raise ValueError(f"{dataset.name}: {len(names)} groups are too few to split {fraction:.0%} off.")
+    return np.asarray(samples[np.isin(group_of, random.permutation(len(names))[:n_drawn])])
+
+
+def _draw_of_classes(labels: NDArray[Any], random: np.random.Generator, fraction: float) -> Indices:
+    """Draw a share of the samples of each class, at least one."""
     codes = np.unique(labels, return_inverse=True)[1]
     counts = np.bincount(codes)
     shuffled = random.permutation(len(codes))

@@ -37,7 +37,7 @@ def findings(table: Table) -> list[Finding]:
             found += [
                 _never_rejects(table, data, name)
                 for name in table.recognizers
-                if table.cell(data, name, table.known(data)[0], 0, "known_recall").min() == 1
+                if table.never_rejects(data, name)
             ]
             if {"NCM", "NNO"} <= set(table.recognizers):
                 found += [_nno_beats_ncm(table, data), _closed_alike(table, data), _gap_closes(table, data)]
@@ -50,6 +50,8 @@ def findings(table: Table) -> list[Finding]:
 
 def _shown(interval: Interval) -> str:
     mean, low, high = (100 * value for value in interval)
+    if not np.isfinite(low):
+        return f"{mean:+.2f} points (one class order, so no interval)"
     return f"{mean:+.2f} points (95 % interval {low:+.2f} to {high:+.2f})"
 
 
@@ -129,12 +131,12 @@ def _broad_peak(table: Table, data: str) -> Finding:
         cells = [table.cell(data, "NNO", K, U, _ACCURACY, tau_factor=factor) for K in known]
         return float(np.mean(cells))
 
-    near = [factor for factor in table.tau_factors if 0.8 <= factor <= 1.2]
-    change = max(abs(accuracy(factor) - accuracy(1.0)) for factor in near)
+    near = [factor for factor in table.tau_factors if 0.8 <= factor <= 1.2 and factor != 1]
+    change = max((abs(accuracy(factor) - accuracy(1.0)) for factor in near), default=0.0)
     best = max(table.tau_factors, key=accuracy)
     return Finding(
         "A change of tau by 20 % has only a small impact (under 2 points)",
-        change < 0.02,
+        change < 0.02 if near else None,
         f"{_name(data)}, {U} unknown classes: at most {100 * change:.1f} points; the best of the thresholds "
         f"tried is {best:g} x tau ({100 * accuracy(best):.1f} % against {100 * accuracy(1.0):.1f} %)",
     )

@@ -70,6 +70,15 @@ class Table:
         """Return whether this was measured."""
         return (data, recognizer, K, U, tau_factor, measure) in self.values
 
+    def never_rejects(self, data: str, recognizer: str) -> bool:
+        """Return whether no sample at all was rejected, at the calibrated threshold."""
+        return all(
+            self.cell(data, recognizer, K, U, "known_recall").min() == 1
+            and (U == 0 or self.cell(data, recognizer, K, U, "unknown_rejection").max() == 0)
+            for K in self.known(data)
+            for U in (0, *self.unknown(data))
+        )
+
     def over_stages(self, data: str, recognizer: str, U: int, measure: str) -> Floats:
         """Return the mean over the stages of the protocol, one value for each class order."""
         stages = [self.cell(data, recognizer, K, U, measure) for K in self.known(data)]
@@ -77,8 +86,14 @@ class Table:
 
 
 def difference(a: Floats, b: Floats) -> Interval:
-    """Return the mean of a - b with its 95 % interval, paired over class orders."""
-    return fold_interval(np.asarray(a) - np.asarray(b))
+    """Return the mean of a - b with its 95 % interval, paired over class orders.
+
+    With a single class order nothing is known about the interval: it is infinite.
+    """
+    differences = np.asarray(a) - np.asarray(b)
+    if len(differences) == 1:
+        return Interval(float(differences[0]), -np.inf, np.inf)
+    return fold_interval(differences)
 
 
 def is_significant(interval: Interval) -> bool:

@@ -32,7 +32,7 @@ class HOG:
     Values 0 to 17 are the gradients in 18 directions, ``20 o`` degrees from the x-axis towards the y-axis,
     which points down; 18 to 26 are those of 9 directions without sign; 27 to 30 are the gradient energy
     relative to the block of 2 x 2 cells below right, above right, below left and above left. In a colour
-    picture the channel with the largest gradient counts, pixel by pixel.
+    picture the channel with the largest gradient counts, pixel by pixel; of equal ones the first.
 
     The cells at the border serve to normalize the others only, so a picture needs about three cells along
     each side for one descriptor.
@@ -45,7 +45,8 @@ class HOG:
     Notes
     -----
     The published constant that keeps an empty cell at zero supposes values up to 255. Values up to 1 give
-    nearly the same descriptors except in cells with next to no contrast.
+    nearly the same descriptors, except in cells with next to no contrast and where rounding decides between
+    channels with equal gradients.
 
     Examples
     --------

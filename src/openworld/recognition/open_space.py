@@ -196,7 +196,8 @@ def open_space_risk(
     Warns
     -----
     OpenSpaceWarning
-        If the estimate is not meaningful: too few points carry the weight. Draw more of them.
+        If the estimate is not meaningful: too few points carry the weight. More points help, but little
+        where the recognized region is long and thin in many dimensions.
     """
     sampling = Sampling() if sampling is None else sampling
     function = _recognition_function(recognition, label)

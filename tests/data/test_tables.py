@@ -1,0 +1,252 @@
+"""Reading samples from files: every format, and what is said about files that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from openworld.data.tables import DataError, Samples, read_samples
+
+
+def csv_file(tmp_path: Path, text: str | bytes) -> Path:
+    path = tmp_path / "table.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def parquet_file(tmp_path: Path, **columns: Any) -> Path:
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_every_format_gives_the_same_samples(tmp_path: Path) -> None:
+    X, y = np.array([[1.5, 2.0], [3.0, -4.0], [0.1, 1e-30]]), np.array(["b", "a", "b"])
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    np.save(tmp_path / "t.npy", X)
+    (tmp_path / "t.csv").write_text("p,label,q\n1.5,b,2\n3,a,-4.0\n0.1,b,1e-30\n")
+    pq.write_table(pa.table({"label": y, "p": X[:, 0], "q": X[:, 1]}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"features": X.tolist(), "label": y}), tmp_path / "lists.PARQUET")
+    for name in ("t.npz", "t.npy", "t.csv", "t.parquet", "lists.PARQUET"):
+        samples = read_samples(tmp_path / name)
+        assert np.array_equal(samples.X, X), name
+        assert len(samples) == 3
+        if name == "t.npy":
+            assert samples.y is None
+        else:
+            assert samples.y is not None
+            assert samples.y.tolist() == ["b", "a", "b"]
+        assert samples.feature_names == (["p", "q"] if name in ("t.csv", "t.parquet") else None)
+
+
+def test_csv_quotes_unicode_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
+    text = '\ufeffπ,"name, in full",label\r\n1,2,"Smith, ""Jo"""\r\n\r\n3,4,Ærøskøbing 北京\r\n5,6,# 7\r\n'
+    samples = read_samples(csv_file(tmp_path, text))
+    assert samples.feature_names == ["π", "name, in full"]
+    assert samples.X.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert samples.y is not None
+    assert samples.y.tolist() == ['Smith, "Jo"', "Ærøskøbing 北京", "# 7"]
+
+
+def test_csv_labels_of_very_different_length_are_whole(tmp_path: Path) -> None:
+    long = "a-very-long-label" * 20
+    samples = read_samples(csv_file(tmp_path, f"a,label\n1,x\n2,{long}\n"))
+    assert samples.y is not None
+    assert samples.y.tolist() == ["x", long]
+
+
+def test_csv_quoted_line_breaks(tmp_path: Path) -> None:
+    samples = read_samples(csv_file(tmp_path, '"first\nfeature",label\n1,"two\nlines"\n2,b\n'))
+    assert samples.feature_names == ["first\nfeature"]
+    assert samples.y is not None
+    assert samples.y.tolist() == ["two\nlines", "b"]
+
+
+def test_two_columns_of_one_name_are_two_features(tmp_path: Path) -> None:
+    assert read_samples(csv_file(tmp_path, "a,a,label\n1,2,x\n3,4,y\n")).X.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["1", "20", "-3"], [1, 20, -3]),
+        (["007", "8", "9"], ["007", "8", "9"]),
+        (["1", "2", "x"], ["1", "2", "x"]),
+        (["1.0", "2.0", "3.0"], ["1.0", "2.0", "3.0"]),
+        (["+1", "2", "3"], ["+1", "2", "3"]),
+        (["True", "False", "True"], ["True", "False", "True"]),
+        (["1", "2", "99999999999999999999"], ["1", "2", "99999999999999999999"]),
+        (["1_0", "2", "3"], ["1_0", "2", "3"]),
+    ],
+)
+def test_only_whole_numbers_become_integers(tmp_path: Path, labels: list[str], expected: list[Any]) -> None:
+    rows = "".join(f"{i},{label}\n" for i, label in enumerate(labels))
+    for path in (
+        csv_file(tmp_path, "a,label\n" + rows),
+        parquet_file(tmp_path, a=[0.0, 1.0, 2.0], label=labels),
+    ):
+        y = read_samples(path).y
+        assert y is not None
+        assert y.tolist() == expected
+
+
+def test_parquet_kinds_of_columns(tmp_path: Path) -> None:
+    samples = read_samples(
+        parquet_file(
+            tmp_path,
+            flag=[True, False],
+            small=pa.array([1, 2], pa.int8()),
+            label=pa.array(["a", "b"]).dictionary_encode(),
+        )
+    )
+    assert samples.X.astype(int).tolist() == [[1, 1], [0, 2]]
+    assert samples.y is not None
+    assert samples.y.tolist() == ["a", "b"]
+    fixed = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    assert read_samples(parquet_file(tmp_path, features=fixed)).X.tolist() == [[1, 2], [3, 4]]
+    assert read_samples(parquet_file(tmp_path, features=[1.0, 2.0])).X.tolist() == [[1], [2]]
+
+
+def test_parquet_in_several_row_groups(tmp_path: Path) -> None:
+    path, X = tmp_path / "t.parquet", np.arange(20.0).reshape(10, 2)
+    pq.write_table(pa.table({"features": X.tolist(), "label": list(range(10))}), path, row_group_size=3)
+    samples = read_samples(path)
+    assert np.array_equal(samples.X, X)
+    assert samples.y is not None
+    assert samples.y.tolist() == list(range(10))
+
+
+def test_the_label_column_can_be_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", X=np.eye(2), kind=["a", "b"], y=[1, 2])
+    for path in (
+        csv_file(tmp_path, "label,kind\n1,a\n2,b\n"),
+        parquet_file(tmp_path, label=[1, 2], kind=["a", "b"]),
+        tmp_path / "t.npz",
+    ):
+        y = read_samples(path, label_column="kind").y
+        assert y is not None
+        assert y.tolist() == ["a", "b"]
+        with pytest.raises(DataError, match="named 'colour'"):
+            read_samples(path, label_column="colour")
+
+
+def test_without_labels(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", X=np.eye(2))
+    for path in (
+        csv_file(tmp_path, "a\n1\n2\n"),
+        parquet_file(tmp_path, a=[1, 2]),
+        tmp_path / "t.npz",
+    ):
+        assert read_samples(path).y is None
+    np.save(tmp_path / "t.npy", np.eye(2))
+    with pytest.raises(DataError, match="no labels"):
+        read_samples(tmp_path / "t.npy", label_column="y")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no feature columns"),
+        ("label\nx\n", "no feature columns"),
+        ("a,label\n", "no samples"),
+        ("a,b,label\n1,2,x\n3,4\n", "line 3 has 2 values, the header 3"),
+        ("a,b,label\n1,2,x\n3,4,Smith, Jo\n", "line 3 has 4 values, the header 3"),
+        ("a,b,label\n1,2,x\n3,four,y\n", "'four' to float64 at row 1, column 2"),
+        ("a,label\n1,x\n,y\n", "row 1"),
+        ("a,label\n1,x\n2,\n", "sample 2 has no label"),
+        ("a,b,label\n1,2,x\n3,nan,y\n", "sample 2, feature b: nan is not a finite number"),
+        ("a,b,label\n1,2,x\n-inf,3,y\n", "sample 2, feature a: -inf"),
+        ("a;label\n1;x\n", "'1;x'"),
+        ("a,label\n1,M\u00fcller\n".encode("latin-1"), "not a sound .csv"),
+        (b"\xff\xfe\x00a", "not a sound .csv"),
+    ],
+)
+def test_csv_errors_name_the_file_and_the_place(tmp_path: Path, text: str | bytes, words: str) -> None:
+    with pytest.raises(DataError) as raised:
+        read_samples(csv_file(tmp_path, text))
+    assert words in str(raised.value)
+    assert str(tmp_path / "table.csv") in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"a": [1.0, 2.0], "label": ["x", None]}, "sample 2 has no label"),
+        ({"a": [1.0, 2.0], "label": [None, 4]}, "sample 1 has no label"),
+        ({"a": [1.0, None], "label": [1, 2]}, "sample 2, feature a: nan"),
+        ({"a": ["u", "v"]}, "must be numbers"),
+        ({"features": [[1.0], [2.0, 3.0, 4.0]]}, "sample 2 does not have as many features"),
+        ({"features": [[1.0], None]}, "sample 2 does not have as many features"),
+        ({"features": [["u"], ["v"]]}, "must be numbers"),
+        ({"features": [[1.0, 2.0], [3.0, None]]}, "sample 2, feature number 2"),
+        ({"label": [1, 2]}, "no feature columns"),
+        ({"a": pa.array([], pa.float64())}, "no samples"),
+    ],
+)
+def test_parquet_errors_name_the_file_and_the_place(
+    tmp_path: Path, columns: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(DataError) as raised:
+        read_samples(parquet_file(tmp_path, **columns))
+    assert words in str(raised.value)
+    assert str(raised.value).count(str(tmp_path / "table.parquet")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"features": np.eye(2)}, "no array named 'X'; the file has features"),
+        ({"X": np.eye(2), "y": [1]}, "2 samples but labels of shape (1,)"),
+        ({"X": np.eye(2), "y": [[1], [2]]}, "labels of shape (2, 1)"),
+        ({"X": np.ones(3)}, "must be a table"),
+        ({"X": np.ones((0, 3))}, "no samples"),
+        ({"X": np.array([["a"]])}, "must be numbers"),
+        ({"X": np.array([[1j]])}, "must be numbers"),
+        ({"X": np.array([[0.0, np.nan]])}, "sample 1, feature number 2: nan"),
+    ],
+)
+def test_npz_errors_name_the_file_and_the_place(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(DataError) as raised:
+        read_samples(tmp_path / "t.npz")
+    assert words in str(raised.value)
+    assert str(tmp_path / "t.npz") in str(raised.value)
+
+
+def test_a_bad_number_far_down_is_found(tmp_path: Path) -> None:
+    X = np.zeros((10_000, 3), dtype=np.float32)
+    X[9_998, 1] = np.inf
+    np.save(tmp_path / "t.npy", X)
+    with pytest.raises(DataError, match="sample 9999, feature number 2: inf"):
+        read_samples(tmp_path / "t.npy")
+
+
+@pytest.mark.parametrize("name", ["t.npz", "t.npy", "t.parquet"])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not an archive", b"\x93NUMPY\x01\x00", b"PAR1 PAR1 PAR1"])
+def test_damaged_files(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"{name}: not a sound"):
+        read_samples(tmp_path / name)
+
+
+def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", X=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(DataError, match="not a sound"):
+        read_samples(tmp_path / "t.npz")
+
+
+def test_endings(tmp_path: Path) -> None:
+    for name in ("t.xlsx", "table"):
+        with pytest.raises(DataError, match=r"give \.npz, \.npy, \.csv, \.parquet"):
+            read_samples(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        read_samples(tmp_path / "t.csv")
+
+
+def test_samples_have_a_length() -> None:
+    assert len(Samples(np.eye(3), None)) == 3
