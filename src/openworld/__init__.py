@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from openworld.model_file import ModelFileError, load, save
     from openworld.recognition import (
         F1,
+        AdaptiveMetric,
+        BalancedAccuracy,
         Calibration,
         ClassStatistics,
         CrossClassValidation,
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
         NCMMetric,
         NearestClassMean,
         NearestNonOutlier,
+        OpenWorldRecognizer,
         SoftmaxThreshold,
     )
 
 __all__ = [
     "F1",
+    "AdaptiveMetric",
+    "BalancedAccuracy",
     "Calibration",
     "ClassStatistics",
     "CrossClassValidation",
@@ -37,6 +42,7 @@ __all__ = [
     "NCMMetric",
     "NearestClassMean",
     "NearestNonOutlier",
+    "OpenWorldRecognizer",
     "SoftmaxThreshold",
     "__version__",
     "load",

@@ -64,7 +64,10 @@ def test_npz_with_a_test_part(tmp_path: Path) -> None:
         ({"X_train": X, "y_train": y, "X_test": X}, "needs arrays X and y; it has X_train, y_train, X_test"),
         # As many labels as samples in all, but not in the parts.
         ({"X_train": X, "y_train": y[:5], "X_test": X[:3], "y_test": y[:4]}, "6 samples but labels"),
-        ({"X_train": X, "y_train": y, "X_test": X[:, :1], "y_test": y}, "2 features for training, 1 for test"),
+        (
+            {"X_train": X, "y_train": y, "X_test": X[:, :1], "y_test": y},
+            "2 features for training, 1 for test",
+        ),
         ({"X_train": X, "y_train": y, "X_test": X + np.inf, "y_test": y}, "not a finite number"),
     ],
 )
@@ -99,7 +102,7 @@ def test_tables(tmp_path: Path) -> None:
 
 def test_names_that_are_nothing(tmp_path: Path) -> None:
     for name in ("leters", str(tmp_path / "missing.npz"), str(tmp_path / "missing.csv")):
-        with pytest.raises(FileNotFoundError, match="neither a built-in data set .letters"):
+        with pytest.raises(FileNotFoundError, match=r"neither a built-in data set \(letters"):
             load_dataset(name)
 
 

@@ -227,7 +227,9 @@ def test_a_bad_number_far_down_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["t.npz", "t.npy", "t.parquet"])
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not an archive", b"\x93NUMPY\x01\x00", b"PAR1 PAR1 PAR1"])
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04 not an archive", b"\x93NUMPY\x01\x00", b"PAR1 PAR1 PAR1"]
+)
 def test_damaged_files(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=rf"{name}: not a sound"):

@@ -292,7 +292,7 @@ def test_scores_are_of_the_last_stage_with_all_unknown_classes() -> None:
 
 
 def test_thresholds() -> None:
-    """A smaller tau rejects more; the calibrated tau is put back; the other values are those of a plain run."""
+    """A smaller tau rejects more; the calibrated one is put back and gives what a plain run gives."""
     dataset = features_only(make_dataset(spread=1.5))
     factors = (2.0, 0.5, 1.0, 0.8, 1.25)
     experiment = replace(EXPERIMENT, tau_factors=factors)

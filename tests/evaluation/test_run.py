@@ -82,10 +82,10 @@ def test_the_table_holds_what_the_protocol_measures(experiment: Experiment, tmp_
     assert [row for row in rows if (row["recognizer"], row["order"]) == ("NNO", 1)] == expected
     assert [*dict.fromkeys((row["recognizer"], row["order"]) for row in rows)] == [job[1:] for job in ALL]
     with (tmp_path / "out" / "results.csv").open(newline="") as file:
-        assert next(csv.reader(file)) == "data recognizer order K U tau_factor measure value".split()
+        assert next(file) == "data,recognizer,order,K,U,tau_factor,measure,value\n"
     with (tmp_path / "out" / "timings.csv").open(newline="") as file:
         timings = list(csv.DictReader(file))
-    assert [*timings[0]] == "data recognizer order K what seconds".split()
+    assert [*timings[0]] == ["data", "recognizer", "order", "K", "what", "seconds"]
     assert len(timings) == len(ALL) * 6  # three stages: learning and testing
     assert all(float(row["seconds"]) > 0 for row in timings)
 
@@ -295,13 +295,13 @@ def test_an_error_says_which_job(experiment: Experiment, tmp_path: Path, workers
     with np.load(bad) as file:
         X, y = file["X"], file["y"]
     np.savez(bad, X=X, y=np.where(y == "c0", "unknown", y))
-    broken = replace(
-        experiment, data=(*experiment.data, str(bad)), recognizers=("NCM",), orders=1, unknown=()
-    )
+    data = (*experiment.data, str(bad)) if workers == 0 else (str(bad),)  # a worker takes long to start
+    broken = replace(experiment, data=data, recognizers=("NCM",), orders=1, unknown=())
     with pytest.raises(ValueError) as raised:
         run_experiment(broken, tmp_path / "out", workers=workers)
     assert str(raised.value).startswith(f"NCM, class order 1 of {bad}: The class label 'unknown' is")
-    assert [path.name.split("-")[0] for path in parts_of(tmp_path / "out")] == ["blobs"]
+    kept = [path.name.split("-")[0] for path in parts_of(tmp_path / "out")]
+    assert kept == (["blobs"] if workers == 0 else [])
 
 
 def test_a_worker_that_dies(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def load_dataset(
         `letters`, the built-in data set as 256 cosine frequencies, or `letters-pixels`; or a feature file
         with labels (`.npz`, `.csv`, `.parquet`); or a folder of pictures, one sub-folder per class; or a
         folder of ILSVRC'10 feature files (`.sbow.mat`). A `.npz` file may hold `X_train`, `y_train`,
-        `X_test`, `y_test` in place of `X`, `y`, and `groups`.
+        `X_test`, `y_test` in place of `X`, `y`, and beside these `groups` or `is_test`.
     label_column : str, optional
         The array or column with the labels.
     progress : callable, optional
@@ -129,4 +129,4 @@ def _from_npz(path: Path, label_column: str | None) -> Dataset:
     if "X" not in arrays or label not in arrays:
         raise DataError(f"{path}: needs arrays X and {label}; it has {', '.join(arrays)}.")
     check_samples(path, Samples(arrays["X"], arrays[label]))
-    return Dataset(path.stem, arrays["X"], arrays[label], arrays.get("groups"))
+    return Dataset(path.stem, arrays["X"], arrays[label], arrays.get("groups"), arrays.get("is_test"))

@@ -114,7 +114,9 @@ def _style(table: Table, recognizer: str) -> dict[str, Any]:
 
 def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
+    entry_width = 0.7 + 0.085 * max(map(len, labels))  # inches, at the default font size
+    columns = max(1, min(columns, len(labels), int(figure.get_figwidth() / entry_width)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _curves(table: Table, data: str) -> Figure:

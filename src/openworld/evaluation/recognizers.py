@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from openworld.recognition import NearestClassMean, NearestNonOutlier, SoftmaxThreshold
+from openworld.recognition import NearestClassMean, NearestNonOutlier, OpenWorldRecognizer, SoftmaxThreshold
 
 RECOGNIZERS: dict[str, Callable[[], Any]] = {
     "NCM": NearestClassMean,
     "NNO": NearestNonOutlier,
     "NCM-STH": SoftmaxThreshold,
+    "openworld": OpenWorldRecognizer,
 }

@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class Job:
     def file_name(self) -> str:
         """The name of the file that keeps the job's outcome."""
         data = "".join(c if c.isalnum() else "_" for c in Path(self.data).stem)
-        what = f"{data}-{self.data_fingerprint}-{self.recognizer}-{self.order}"
+        what = f"{data}-{self.data_fingerprint}-{quote(self.recognizer, safe='')}-{self.order}"
         return f"{what}-{self.experiment.digest()}-{__version__}"
 
 

@@ -4,12 +4,15 @@ Start with `nearest_non_outlier.py`; `metric_learning.py` has W, `threshold.py` 
 `class_statistics.py` has what is learnt about the classes.
 """
 
+from openworld.recognition.adaptive_metric import AdaptiveMetric
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.metric_learning import EuclideanMetric, NCMMetric
 from openworld.recognition.nearest_class_mean import NearestClassMean, SoftmaxThreshold
 from openworld.recognition.nearest_non_outlier import NearestNonOutlier
+from openworld.recognition.open_world_recognizer import OpenWorldRecognizer
 from openworld.recognition.threshold import (
     F1,
+    BalancedAccuracy,
     Calibration,
     CrossClassValidation,
     FalseAcceptRate,
@@ -19,6 +22,8 @@ from openworld.recognition.threshold import (
 
 __all__ = [
     "F1",
+    "AdaptiveMetric",
+    "BalancedAccuracy",
     "Calibration",
     "ClassStatistics",
     "CrossClassValidation",
@@ -28,6 +33,7 @@ __all__ = [
     "NCMMetric",
     "NearestClassMean",
     "NearestNonOutlier",
+    "OpenWorldRecognizer",
     "SoftmaxThreshold",
     "best_threshold",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Self
 
@@ -21,7 +20,13 @@ from openworld.recognition.labels import (
     as_key,
     check_labels,
     check_unknown_label,
-    default_unknown_label,
+)
+from openworld.recognition.learning import (
+    as_float,
+    check_announced,
+    continue_training,
+    start_training,
+    unchanged_on_error,
 )
 from openworld.recognition.metric_learning import NCMMetric
 
@@ -65,13 +70,8 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        with self._unchanged_on_error():
-            samples, labels = self._validate_training(X, y, reset=True)
-            classes = np.unique(labels)
-            self.unknown_label_ = (
-                default_unknown_label(classes) if self.unknown_label is None else self.unknown_label
-            )
-            check_unknown_label(self.unknown_label_, classes)
+        with unchanged_on_error(self):
+            samples, labels = start_training(self, X, y)
             self._learn_parameters(samples, labels)
             self.statistics_ = ClassStatistics("none").add(samples, labels)
             self._project_all()
@@ -94,13 +94,11 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        if classes is not None and not np.isin(np.unique(check_labels(y)), np.asarray(classes)).all():
-            raise ValueError("y holds a label that is not in `classes`; leave `classes` out.")
+        check_announced(y, classes)
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
-        with self._unchanged_on_error():
-            samples, labels = self._validate_training(X, y, reset=False)
-            check_unknown_label(self.unknown_label_, np.unique(labels))
+        with unchanged_on_error(self):
+            samples, labels = continue_training(self, X, y)
             batch = ClassStatistics("none").add(samples, labels)
             self.statistics_.check_combines(batch)
             if hasattr(self.metric_, "partial_fit"):
@@ -134,26 +132,6 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new_metric(self) -> Any:
         return NCMMetric() if self.metric is None else clone(self.metric)
-
-    def _validate_training(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None.")
-        labels = check_labels(y)
-        samples, labels = validate_data(self, X, labels, reset=reset, dtype="numeric")
-        return _as_float(samples), labels
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Put every attribute back when learning fails: a bad batch leaves the model as it was."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     # -- correcting -------------------------------------------------------------------------------
 
@@ -246,7 +224,7 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
         n_rows = int(np.clip(_CHUNK_DISTANCES // max(1, len(self.statistics_)), 16, _CHUNK_ROWS))
         for start in range(0, len(samples), n_rows):
-            chunk = _as_float(samples[start : start + n_rows])
+            chunk = as_float(samples[start : start + n_rows])
             with np.errstate(
                 over="ignore", invalid="ignore"
             ):  # so far away as to overflow: an outlier for all
@@ -303,11 +281,6 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")
-
-
-def _as_float(X: NDArray[Any]) -> NDArray[Any]:
-    """Return float64, or float32 for what float32 holds exactly."""
-    return X.astype(np.float32 if np.can_cast(X.dtype, np.float32) else np.float64, copy=False)
 
 
 def _same_metric(a: Any, b: Any) -> bool:

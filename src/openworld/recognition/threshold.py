@@ -67,6 +67,18 @@ class KnownRecall:
         return np.where(known / n_known >= self.recall, -unknown, -np.inf)
 
 
+@dataclass(frozen=True)
+class BalancedAccuracy:
+    """Accept many of the known and few of the unknown, both shares counting the same.
+
+    The smallest open-world error (Eq. 9) that a threshold can reach, as far as acceptance goes.
+    """
+
+    def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
+        """Return the share of known samples accepted minus that of unknown ones."""
+        return np.asarray(known / n_known - unknown / n_unknown)
+
+
 def best_threshold(known: ArrayLike, unknown: ArrayLike, objective: Objective) -> tuple[float, float]:
     """Find the threshold that is exactly optimal: accept what is below it.
 

@@ -1,0 +1,162 @@
+"""The metric that keeps growing with the classes: whitening by all that is known so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.labels import check_labels
+from openworld.recognition.learning import as_float
+from openworld.recognition.representation import Representation
+
+Floats = NDArray[np.float32]
+
+LARGEST_SCATTER = 4096
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The linear map after which the within-class covariance is the identity.
+
+    Attributes
+    ----------
+    centre : array of shape (L,)
+        The mean of the class means.
+    map : array of shape (L, L)
+    shrinkage : float
+        How much of the covariance was replaced by a multiple of the identity.
+    """
+
+    centre: Floats
+    map: Floats
+    shrinkage: float
+
+    @classmethod
+    def of(cls, statistics: ClassStatistics) -> Whitening:
+        """Make it from class statistics alone."""
+        n_classes, n_samples = len(statistics), float(statistics.counts.sum())
+        covariance = statistics.scatter / max(n_samples - n_classes, 1.0)
+        shrinkage = oracle_approximating_shrinkage(covariance, max(n_samples - n_classes, 1.0))
+        level = float(np.trace(covariance)) / len(covariance) or 1.0
+        shrunk = (1 - shrinkage) * covariance
+        # A floor keeps the factorization sound in float32 when features repeat each other exactly.
+        shrunk[np.diag_indices_from(shrunk)] += max(shrinkage, 1e-4) * level
+        root = cholesky(shrunk.astype(np.float32), lower=True, check_finite=False)
+        identity = np.eye(len(root), dtype=np.float32)
+        inverse = solve_triangular(root, identity, lower=True, trans="T", check_finite=False)
+        centre = statistics.means.mean(axis=0)
+        return cls(centre.astype(np.float32), np.asarray(inverse, dtype=np.float32), shrinkage)
+
+    def __call__(self, represented: Floats) -> Floats:
+        """Whiten represented samples, shape (n, L)."""
+        return np.asarray((represented - self.centre) @ self.map)
+
+
+def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: float) -> float:
+    """Return how much to shrink a sample covariance towards a multiple of the identity (OAS).
+
+    Chen, Wiesel, Eldar, Hero: Shrinkage algorithms for MMSE covariance estimation, 2010, Eq. 23. It
+    needs the covariance and the number of samples only, not the samples.
+    """
+    n_features = len(covariance)
+    level = np.trace(covariance) / n_features
+    mean_square = np.mean(covariance**2)
+    denominator = (n_samples + 1.0) * (mean_square - level**2 / n_features)
+    if denominator <= 0:
+        return 1.0
+    return float(min((mean_square + level**2) / denominator, 1.0))
+
+
+def unit(vectors: Floats) -> Floats:
+    """Divide each row by its length."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, np.newaxis]
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
+
+
+class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A metric with `partial_fit`: a function of counts, sums and scatter of all classes known so far.
+
+    Samples are mapped by a fixed `Representation`, whitened with the shrunk within-class covariance of
+    all classes, and divided by their length; distances between the results are angles. Learning
+    classes one at a time, in any order, gives the metric of learning them together; nothing is
+    forgotten and no sample is stored.
+
+    Parameters
+    ----------
+    standardize : bool, default=False
+        Standardize with the samples given to `fit`, and keep the length of a sample as a feature. For
+        features in different units.
+    n_lifted : int, default=0
+        Rows of the random ReLU lift; 0 for none. It costs `n_lifted` squared in memory and time.
+    random_state : int, default=0
+        Determines the lift.
+
+    Attributes
+    ----------
+    representation_ : Representation
+    statistics_ : ClassStatistics
+        Of the represented samples, with pooled scatter.
+    whitening_ : Whitening
+
+    Notes
+    -----
+    Memory is L x L float64 for the scatter and L x L float32 for the map, where L is `n_lifted` or the
+    number of features; a refresh costs about L^3 operations, whatever the number of classes. For more
+    than 4,096 features ask for a lift, which bounds L.
+    """
+
+    def __init__(self, *, standardize: bool = False, n_lifted: int = 0, random_state: int = 0) -> None:
+        self.standardize = standardize
+        self.n_lifted = n_lifted
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Choose the representation's constants and learn the first classes."""
+        samples, labels = self._validate(X, y, reset=True)
+        if not self.n_lifted and samples.shape[1] > LARGEST_SCATTER:
+            raise ValueError(
+                f"{samples.shape[1]} features would need a scatter of that size squared: "
+                "set n_lifted, for example to 2000."
+            )
+        self.representation_ = Representation.of(
+            samples, standardize=self.standardize, n_lifted=self.n_lifted, seed=self.random_state
+        )
+        self.statistics_ = ClassStatistics("pooled").add(self.representation_(samples), labels)
+        self.whitening_ = Whitening.of(self.statistics_)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn further samples, of known and new classes alike, and refresh the whitening."""
+        if not hasattr(self, "statistics_"):
+            return self.fit(X, y)
+        samples, labels = self._validate(X, y, reset=False)
+        self.statistics_ += ClassStatistics("pooled").add(self.representation_(samples), labels)
+        self.whitening_ = Whitening.of(self.statistics_)
+        return self
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Map samples to unit vectors, shape (n, L)."""
+        check_is_fitted(self)
+        samples = validate_data(self, X, reset=False, dtype="numeric")
+        return unit(self.whitening_(self.representation_(as_float(samples))))
+
+    def _validate(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        samples, labels = validate_data(self, X, check_labels(y), reset=reset, dtype="numeric")
+        return as_float(samples), labels
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.representation_.n_dimensions
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags

@@ -1,0 +1,447 @@
+"""OpenWorldRecognizer: the recommended recognizer, beyond the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from openworld.recognition.adaptive_metric import LARGEST_SCATTER, AdaptiveMetric, Whitening, unit
+from openworld.recognition.class_out import ClassOut, calibrate, hold_out, tightness
+from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.labels import answers, as_array, as_key, check_labels, check_unknown_label
+from openworld.recognition.learning import (
+    as_float,
+    check_announced,
+    continue_training,
+    start_training,
+    unchanged_on_error,
+)
+from openworld.recognition.reservoir import Reservoir
+from openworld.recognition.threshold import BalancedAccuracy, Objective
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+_CHUNK_ROWS = 1024
+# With more features than this a lift no longer pays for its cost.
+_LARGEST_LIFTED = 1024
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What predictions need; a function of the statistics and the reservoir alone.
+
+    `radii` are the lengths of a sample up to which each class's radial factor is 1; it falls to 0 at
+    twice that.
+    """
+
+    classes: NDArray[Any]
+    whitening: Whitening
+    unit_means: Floats
+    penalties: Floats
+    radii: Doubles
+    calibration: ClassOut
+
+
+class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Name the class whose mean lies in the nearest direction of an adaptive metric, or answer unknown.
+
+    Compared with the paper's NNO,
+
+    - the metric (`AdaptiveMetric`) whitens with the covariance of *all* classes known so far, so it
+      keeps learning with the classes and needs no retraining;
+    - a class that is tight asks more of its samples than one that is spread out;
+    - the threshold is found by letting each class in turn play unknown to all the others, on a few
+      samples kept of each class, and follows as classes come.
+
+    How the features are represented, as they are or standardized, with or without a random lift, is
+    decided on the starting classes by the same calibration.
+
+    The score of class c is ``s_c(x) = cos(x, mu_c) - w r_c``: angular and abating. The accepted region is
+    bounded by a second, radial factor ``b_c(x)``, 1 up to twice the length of the class's samples and
+    falling to 0 from there; the decision is on their product, as Theorem 1 allows.
+
+    Parameters
+    ----------
+    objective : Objective, default=BalancedAccuracy()
+        What the threshold is to reach; any objective of `openworld.recognition.threshold`.
+    n_lifted : int, default=2000
+        Rows of the random lift that is tried; 0 tries none.
+    reservoir_size : int, default=12
+        Samples of each class kept for calibration; up to 1,200 in all while there are few classes.
+    refresh_growth : float, default=0.0
+        The share by which the samples must grow before metric and threshold are computed anew. 0 does so
+        after every change, so the model depends only on what was learnt; 0.1 spreads the cost.
+    unknown_label : label, optional
+        What `predict` answers for unknown: by default -1 for numbers and "unknown" for text.
+    random_state : int, default=0
+        Determines the lift.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The known classes, sorted.
+    metric_ : AdaptiveMetric
+        With the statistics of all classes.
+    calibration_ : ClassOut
+        Threshold, weight and probabilities in force.
+    unknown_label_ : label
+
+    Notes
+    -----
+    Memory: the scatter and the map of the metric, 12 L^2 bytes with L the number of features or
+    `n_lifted`; 4 D bytes for each sample of the reservoir; 4 L bytes for each class. More than 4,096
+    features are always lifted. Learning a batch of n samples costs n L^2; the first prediction after it
+    refreshes metric and threshold at the cost of a few L^3, whatever the number of classes.
+
+    A forgotten class leaves its share of the within-class scatter behind, which tells how samples vary
+    but nothing about that class's place.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from openworld import OpenWorldRecognizer
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = OpenWorldRecognizer().fit(X[y < 5], y[y < 5])
+    >>> bool((model.predict(X[y == 7]) == -1).mean() > 0.8)
+    True
+    >>> model.partial_fit(X[y == 7][:50], y[y == 7][:50]).classes_.tolist()
+    [0, 1, 2, 3, 4, 7]
+    """
+
+    accepts_bounded_region = True
+
+    def __init__(
+        self,
+        objective: Objective = BalancedAccuracy(),  # noqa: B008 -- frozen
+        *,
+        n_lifted: int = 2000,
+        reservoir_size: int = 12,
+        refresh_growth: float = 0.0,
+        unknown_label: Any = None,
+        random_state: int = 0,
+    ) -> None:
+        self.objective = objective
+        self.n_lifted = n_lifted
+        self.reservoir_size = reservoir_size
+        self.refresh_growth = refresh_growth
+        self.unknown_label = unknown_label
+        self.random_state = random_state
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Choose the representation on the starting classes, and learn them.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+            Labels of at least two classes with two samples each.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_error(self):
+            samples, labels = start_training(self, X, y)
+            if len(np.unique(labels)) < 2:
+                raise ValueError("OpenWorldRecognizer needs at least 2 classes to start with; got 1 class.")
+            self.reservoir_ = Reservoir(self.reservoir_size)
+            self.reservoir_.add(samples, labels)
+            self._lengths = _length_statistics(samples, labels)
+            candidates = [metric.fit(samples, labels) for metric in self._candidates(samples.shape[1])]
+            self.metric_ = max(candidates, key=self._quality) if len(candidates) > 1 else candidates[0]
+            self._forget_model()
+            self._current()  # a threshold that cannot be found is an error of fit, not of predict
+        return self
+
+    def _candidates(self, n_features: int) -> list[AdaptiveMetric]:
+        """Return the representations to choose from, simplest first: of equals the first is taken."""
+        lifts = [0, self.n_lifted]
+        if n_features > LARGEST_SCATTER:
+            lifts = [self.n_lifted or 2000]
+        elif n_features > _LARGEST_LIFTED or not self.n_lifted:
+            lifts = [0]
+        return [
+            AdaptiveMetric(standardize=standardize, n_lifted=n_lifted, random_state=self.random_state)
+            for n_lifted in lifts
+            for standardize in (False, True)
+        ]
+
+    def _quality(self, metric: AdaptiveMetric) -> float:
+        return self._calibrate(metric, *_sorted(metric.statistics_)).quality
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn new samples, of known and of new classes alike.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+        classes : array, optional
+            Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
+
+        Returns
+        -------
+        self
+        """
+        check_announced(y, classes)
+        if not hasattr(self, "metric_"):
+            return self.fit(X, y)
+        with unchanged_on_error(self):
+            samples, labels = continue_training(self, X, y)
+            batch = ClassStatistics("pooled").add(self.metric_.representation_(samples), labels)
+            lengths = _length_statistics(samples, labels)
+            self.statistics_.check_combines(batch)
+            self.metric_.statistics_ += batch
+            self._lengths += lengths
+            self.reservoir_.add(samples, labels)
+            self._means_changed()
+        return self
+
+    @property
+    def statistics_(self) -> ClassStatistics:
+        """Counts, sums and scatter of the represented samples."""
+        check_is_fitted(self)
+        statistics: ClassStatistics = self.metric_.statistics_
+        return statistics
+
+    # -- correcting -------------------------------------------------------------------------------
+
+    def forget_class(self, label: Any) -> None:
+        """Forget a class; at least two stay."""
+        if label in self.statistics_ and len(self.statistics_) <= 2:
+            raise ValueError("OpenWorldRecognizer needs at least 2 classes; none of the last two can go.")
+        self.statistics_.forget(label)
+        self._lengths.forget(label)
+        self.reservoir_.forget(label)
+        self._forget_model()
+
+    def rename_class(self, old: Any, new: Any) -> None:
+        """Give a class another name that no class has yet."""
+        self._check_new_label(new)
+        self.statistics_.rename(old, new)
+        self._lengths.rename(old, new)
+        self.reservoir_.rename(old, new)
+        self._means_changed()
+
+    def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
+        """Make one class of several, with the mean of all their samples."""
+        parts = {as_key(label) for label in labels}
+        self._check_new_label(into)
+        if len(set(self.statistics_.labels) - parts - {as_key(into)}) < 1:
+            raise ValueError("OpenWorldRecognizer needs at least 2 classes; merging these would leave 1.")
+        self.statistics_.merge(parts, into)
+        self._lengths.merge(parts, into)
+        self.reservoir_.merge(parts, into)
+        self._forget_model()
+
+    def _check_new_label(self, label: Any) -> None:
+        check_is_fitted(self)
+        check_unknown_label(self.unknown_label_, check_labels([as_key(label)]))
+
+    # -- adding models ----------------------------------------------------------------------------
+
+    def without_classes(self) -> Self:
+        """Return a copy with the same representation that knows no class yet, to learn a part elsewhere."""
+        check_is_fitted(self)
+        empty = deepcopy(self)
+        empty.metric_.statistics_ = ClassStatistics("pooled")
+        empty._lengths = ClassStatistics("per_class")
+        empty.reservoir_ = Reservoir(self.reservoir_size)
+        empty._forget_model()
+        return empty
+
+    def __add__(self, other: Self) -> Self:
+        if type(self) is not type(other) or not _same_representation(self.metric_, other.metric_):
+            raise ValueError(
+                "Only models with one representation can be added: make the parts with without_classes()."
+            )
+        if len(other.statistics_):
+            check_unknown_label(self.unknown_label_, as_array(other.statistics_.labels))
+        whole = deepcopy(self)
+        whole.metric_.statistics_ += other.statistics_
+        whole._lengths += other._lengths
+        whole.reservoir_.merge_from(other.reservoir_)
+        whole._forget_model()
+        return whole
+
+    # -- recognizing ------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The known classes, sorted."""
+        return _sorted(self.statistics_)[0]
+
+    @property
+    def calibration_(self) -> ClassOut:
+        """Threshold, weight of the tightness and probabilities in force."""
+        return self._current().calibration
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Name the class of each sample, or answer unknown.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+
+        Returns
+        -------
+        labels : array of shape (n,)
+        """
+        model = self._current()
+        positions = []
+        for scores, radial in self._scored_chunks(X, model):
+            decision = _decision(scores, radial, model)
+            best = decision.argmax(axis=1)
+            accepted = decision[np.arange(len(best)), best] > 0
+            positions.append(np.where(accepted, best, -1))
+        return answers(model.classes, np.concatenate(positions), self.unknown_label_)
+
+    def decision_function(self, X: ArrayLike) -> Doubles:
+        """Return the decision on every class, shape (n, K), columns as in `classes_`; positive accepts."""
+        model = self._current()
+        parts = [_decision(scores, radial, model) for scores, radial in self._scored_chunks(X, model)]
+        return np.concatenate(parts).astype(np.float64)
+
+    def membership(self, X: ArrayLike) -> Doubles:
+        """Return how likely each sample is of each class, shape (n, K), from 0 to 1.
+
+        Calibrated on samples held out, known and unknown in equal numbers. Not normalized over classes:
+        all are small for an unknown sample, and all fall to 0 away from the data.
+        """
+        model = self._current()
+        parts = [
+            model.calibration.probability(scores) * radial for scores, radial in self._scored_chunks(X, model)
+        ]
+        return np.concatenate(parts)
+
+    def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Doubles]:
+        """Find the n most similar classes of each sample.
+
+        Returns
+        -------
+        labels : array of shape (n_samples, n)
+        distances : array of shape (n_samples, n)
+            ``1 - s_c(x)``, ascending.
+        """
+        decision, model = self.decision_function(X), self._current()
+        n = min(n, len(model.classes))
+        order = np.argsort(-decision, axis=1, kind="stable")[:, :n]
+        scores = np.concatenate([scores for scores, _ in self._scored_chunks(X, model)])
+        return model.classes[order], 1 - np.take_along_axis(scores.astype(np.float64), order, axis=1)
+
+    def _scored_chunks(self, X: ArrayLike, model: _Model) -> Iterator[tuple[Floats, Doubles | float]]:
+        """Yield scores and radial factors of a chunk of samples at a time."""
+        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
+        for start in range(0, len(samples), _CHUNK_ROWS):
+            chunk = as_float(samples[start : start + _CHUNK_ROWS])
+            directions = unit(model.whitening(self.metric_.representation_(chunk)))
+            scores = directions @ model.unit_means.T
+            scores -= model.penalties
+            yield scores, _radial(chunk, model.radii)
+
+    # -- the model, made anew when it is asked for after a change ----------------------------------
+
+    def _current(self) -> _Model:
+        check_is_fitted(self)
+        if len(self.statistics_) < 2:
+            raise ValueError("This recognizer knows fewer than 2 classes: teach it more with partial_fit.")
+        if not self._cache["model"]:
+            self._cache["model"].append(self._make_model())
+        found: _Model = self._cache["model"][0]
+        return found
+
+    def _make_model(self) -> _Model:
+        classes, order = _sorted(self.statistics_)
+        n_samples = float(self.statistics_.counts.sum())
+        kept = self._cache["metric"]
+        if not kept or n_samples > (1 + self.refresh_growth) * kept[0][0]:
+            calibration = self._calibrate(self.metric_, classes, order)
+            kept[:] = [(n_samples, Whitening.of(self.statistics_), calibration)]
+        _, whitening, calibration = kept[0]
+        means = whitening(self.statistics_.means[order].astype(np.float32))
+        samples, codes = self.reservoir_.samples(classes, self.reservoir_.size)
+        shown = whitening(self.metric_.representation_(samples))
+        tight = tightness(unit(shown), shown, codes, means, self.statistics_.counts[order])
+        return _Model(
+            classes,
+            whitening,
+            unit(means),
+            np.float32(calibration.weight) * tight,
+            _radii(self._lengths, classes),
+            calibration,
+        )
+
+    def _calibrate(self, metric: AdaptiveMetric, classes: NDArray[Any], order: NDArray[np.intp]) -> ClassOut:
+        """Calibrate on at most a few thousand samples, however many classes there are."""
+        per_class = int(np.clip(_CALIBRATION_SAMPLES // len(classes), 2, self.reservoir_.per_class))
+        samples, codes = self.reservoir_.samples(classes, per_class)
+        return calibrate(
+            hold_out(metric.statistics_, order, metric.representation_(samples), codes), self.objective
+        )
+
+    def _means_changed(self) -> None:
+        self._cache["model"].clear()
+
+    def _forget_model(self) -> None:
+        self._cache: dict[str, list[Any]] = {"model": [], "metric": []}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "metric_")
+
+
+_CALIBRATION_SAMPLES = 3000
+
+
+def _sorted(statistics: ClassStatistics) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes in sorted order and their rows in the statistics."""
+    classes = as_array(statistics.labels)
+    order = np.argsort(classes, kind="stable")
+    return classes[order], order
+
+
+def _length_statistics(samples: NDArray[Any], labels: NDArray[Any]) -> ClassStatistics:
+    """Return count, sum and scatter of the lengths of each class's samples."""
+    lengths = np.linalg.norm(samples.astype(np.float64), axis=1)
+    return ClassStatistics("per_class").add(lengths[:, np.newaxis], labels)
+
+
+def _radii(lengths: ClassStatistics, classes: NDArray[Any]) -> Doubles:
+    """Return, for each class, twice the length that nearly none of its samples exceeds."""
+    n_spare = max(float(lengths.counts.sum()) - len(lengths), 1.0)
+    deviation = float(np.sqrt(lengths.scatter[0, 0] / n_spare))
+    means = np.array([float(lengths.mean(label)[0]) for label in classes])
+    return np.maximum(2 * (means + 4 * deviation), np.finfo(np.float64).tiny)
+
+
+def _radial(samples: NDArray[Any], radii: Doubles) -> Doubles | float:
+    """Return the radial factor of every sample and class: 1 within the radius, 0 from twice the radius on."""
+    lengths = np.linalg.norm(samples.astype(np.float64, copy=False), axis=1)
+    if lengths.max() <= radii.min():
+        return 1.0
+    return np.asarray(np.clip(2 - lengths[:, np.newaxis] / radii, 0, 1))
+
+
+def _decision(scores: Floats, radial: Doubles | float, model: _Model) -> NDArray[Any]:
+    """Return angular times radial factor, minus the threshold.
+
+    Scores lie between -2 and 1, so ``(2 + s) / 3`` is an abating function from 0 to 1 like the radial one.
+    """
+    return np.asarray((2 + scores) * radial / 3 - (2 + model.calibration.threshold) / 3)
+
+
+def _same_representation(a: AdaptiveMetric, b: AdaptiveMetric) -> bool:
+    left, right = a.representation_, b.representation_
+    same = (left.n_features, left.n_lifted, left.seed) == (right.n_features, right.n_lifted, right.seed)
+    if left.mean is None or right.mean is None or left.scale is None or right.scale is None:
+        return same and left.mean is right.mean
+    return same and np.array_equal(left.mean, right.mean) and np.array_equal(left.scale, right.scale)

@@ -1,0 +1,86 @@
+"""Where distances are taken in the adaptive metric: a fixed map of the features onto directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Representation:
+    """A map that stays as it is once chosen: power, direction, and a random lift where it pays.
+
+    1. Standardize, if asked: subtract `mean`, divide by `scale`.
+    2. Signed square root of each feature, which tames counts and bursts.
+    3. If standardized, append a constant as long as a typical sample, so that the length of a sample is
+       not lost in the next step.
+    4. Divide by the length: what remains is a direction.
+    5. Lift, if asked: ``max(0, P x)`` with `n_lifted` Gaussian rows P, drawn from `seed`.
+
+    Attributes
+    ----------
+    n_features : int
+    n_lifted : int
+        0 for no lift.
+    seed : int
+        Determines P.
+    mean, scale : arrays of shape (n_features,), or None
+        Of the starting classes; None does not standardize.
+    length : float
+        The root mean square length after step 2, for step 3.
+    """
+
+    n_features: int
+    n_lifted: int = 0
+    seed: int = 0
+    mean: NDArray[np.float64] | None = None
+    scale: NDArray[np.float64] | None = None
+    length: float = 1.0
+
+    @classmethod
+    def of(cls, X: NDArray[Any], *, standardize: bool, n_lifted: int, seed: int) -> Representation:
+        """Make the representation for the samples of the starting classes."""
+        if not standardize:
+            return cls(X.shape[1], n_lifted, seed)
+        mean = X.mean(axis=0, dtype=np.float64)
+        scale = X.std(axis=0, dtype=np.float64)
+        constant = scale <= 10 * np.finfo(np.float32).eps * np.abs(mean)
+        scale = np.where(constant, 1.0, scale)
+        lengths = np.abs((X - mean) / scale).sum(axis=1)  # the squared length of the signed square root
+        return cls(X.shape[1], n_lifted, seed, mean, scale, float(np.sqrt(lengths.mean())) or 1.0)
+
+    @property
+    def n_dimensions(self) -> int:
+        """The number of values that come out."""
+        return self.n_lifted or self._n_directions
+
+    @property
+    def _n_directions(self) -> int:
+        return self.n_features + (self.mean is not None)
+
+    @cached_property
+    def _rows(self) -> Floats:
+        random = np.random.default_rng(self.seed)
+        return np.asarray(random.standard_normal((self._n_directions, self.n_lifted), dtype=np.float32))
+
+    def __call__(self, X: NDArray[Any]) -> Floats:
+        """Map samples, shape (n, n_features), to float32 of shape (n, n_dimensions)."""
+        if self.mean is not None and self.scale is not None:
+            X = (X - self.mean) / self.scale
+        # The longest float32 would overflow where squared; scaling by the largest value changes no direction.
+        largest = np.abs(X).max(axis=1, keepdims=True, initial=1e-30)
+        rooted = np.sign(X) * np.sqrt(np.abs(X) / largest)
+        if self.mean is not None:
+            rooted = np.hstack([rooted, self.length / np.sqrt(largest)])
+        length = np.sqrt(np.einsum("ij,ij->i", rooted, rooted))[:, np.newaxis]
+        directions = (rooted / np.maximum(length, 1e-30)).astype(np.float32)
+        if not self.n_lifted:
+            return directions
+        lifted = directions @ self._rows
+        return np.asarray(np.maximum(lifted, 0, out=lifted))

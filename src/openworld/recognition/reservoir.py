@@ -1,0 +1,86 @@
+"""A few samples of each class, chosen so that neither order nor pieces make a difference."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.recognition.labels import as_key
+
+Floats = NDArray[np.float32]
+
+
+class Reservoir:
+    """At most `size` samples of each class: those whose content has the smallest hash.
+
+    While there are few classes each may keep more, up to `total` samples in all.
+
+    The hash stands for a random number that belongs to the sample, so the choice is a uniform sample of
+    the distinct samples, the same whatever the order they came in; two reservoirs merge exactly.
+    """
+
+    def __init__(self, size: int, total: int = 1200) -> None:
+        self.size = size
+        self.total = total
+        self._kept: dict[Hashable, dict[int, Floats]] = {}
+
+    def add(self, samples: Floats, labels: NDArray[Any]) -> None:
+        """Offer samples; each class keeps those with the smallest hashes."""
+        samples = np.ascontiguousarray(samples, dtype=np.float32)
+        for sample, label in zip(samples, labels, strict=True):
+            digest = hashlib.blake2b(sample.tobytes(), digest_size=8).digest()
+            self._kept.setdefault(as_key(label), {})[int.from_bytes(digest)] = sample
+        self._trim()
+
+    @property
+    def per_class(self) -> int:
+        """How many samples a class may keep now."""
+        return max(self.size, self.total // max(len(self._kept), 1))
+
+    def _trim(self) -> None:
+        """Keep the smallest hashes, in ascending order."""
+        most = self.per_class
+        for label, kept in self._kept.items():
+            if len(kept) > most or list(kept) != sorted(kept):
+                self._kept[label] = {digest: kept[digest].copy() for digest in sorted(kept)[:most]}
+
+    def merge_from(self, other: Reservoir) -> None:
+        """Take in another reservoir's samples."""
+        for label, kept in other._kept.items():
+            self._kept[label] = {**self._kept.get(label, {}), **kept}
+        self._trim()
+
+    def forget(self, label: Any) -> None:
+        """Drop the samples of a class."""
+        self._kept.pop(as_key(label), None)
+
+    def rename(self, old: Any, new: Any) -> None:
+        """Move the samples of a class to another name."""
+        self._kept[as_key(new)] = self._kept.pop(as_key(old))
+
+    def merge(self, labels: Iterable[Any], into: Any) -> None:
+        """Pool the samples of several classes."""
+        pooled: dict[int, Floats] = {}
+        for label in {as_key(label) for label in (*labels, into)}:
+            pooled |= self._kept.pop(label, {})
+        self._kept[as_key(into)] = pooled
+        self._trim()
+
+    def samples(self, classes: NDArray[Any], per_class: int) -> tuple[Floats, NDArray[np.intp]]:
+        """Return at most `per_class` samples of each class and their positions in `classes`."""
+        found, codes = [], []
+        for code, label in enumerate(classes):
+            some = list(self._kept.get(as_key(label), {}).values())[:per_class]
+            found += some
+            codes += [code] * len(some)
+        return np.array(found, dtype=np.float32), np.array(codes, dtype=np.intp)
+
+    def copy(self) -> Reservoir:
+        """Return an independent copy; the samples themselves are shared, as they never change."""
+        other = Reservoir(self.size, self.total)
+        other._kept = {label: dict(kept) for label, kept in self._kept.items()}
+        return other

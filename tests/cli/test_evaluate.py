@@ -1,0 +1,138 @@
+"""`openworld evaluate`, from the arguments to the files."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from openworld.cli import console, main
+from openworld.evaluation.experiment import EXPERIMENTS
+from openworld.evaluation.run import read_facts, read_results
+
+Command = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*arguments: object) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["openworld", *map(str, arguments)])
+        try:
+            main()
+        except SystemExit as stop:
+            return (stop.code or 0, *capsys.readouterr())
+        raise AssertionError("a command ends with an exit code")
+
+    return run
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    random = np.random.default_rng(0)
+    centres = np.repeat(2 * random.standard_normal((12, 5)), 12, axis=0)
+    y = np.repeat([f"c{i}" for i in range(12)], 12)
+    path = tmp_path / "my [red]data.npz"
+    np.savez(path, X=centres + random.standard_normal(centres.shape), y=y)
+    return path
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'n_starting = 3\nstep = 3\nn_known = 6\nunknown = [4]\norders = 2\ndata = "missing.npz"\n'
+    )
+    return path
+
+
+def test_a_file_and_changes_to_it(command: Command, data: Path, toml: Path, tmp_path: Path) -> None:
+    output = tmp_path / "my [bold]report"
+    arguments = ("evaluate", toml, "--data", data, "-o", output, "--workers", 0)
+    code, shown, told = command(*arguments, "--recognizer", "NNO", "--recognizer", "NCM", "--seed", 5)
+    assert code == 0, told
+    assert shown == ""
+    assert {path.name for path in output.iterdir()} == {
+        "results.csv", "timings.csv", "run.json", "report.html", "figures", "parts"
+    }  # fmt: skip
+    asked = read_facts(output)["experiment"]
+    assert asked["name"] == "mine"
+    assert asked["data"] == [str(data)]
+    assert asked["recognizers"] == ["NNO", "NCM"]
+    assert (asked["orders"], asked["seed"], asked["n_known"]) == (2, 5, 6)
+    told = " ".join(told.split())
+    assert "NCM, which never answers unknown, collapses" in told
+    assert "my [red]data" in told, "what looks like markup in a name is shown as it is"
+    assert "MiB at most. Wrote" in told
+    assert re.sub(r"\s", "", str(output / "report.html")) in re.sub(r"\s", "", told)
+
+
+def test_a_named_experiment_is_scaled_down_and_says_so(command: Command, data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    code, _, told = command(
+        "evaluate", "paper-50", "--data", data, "--recognizer", "NCM", "--orders", 1, "-o", output,
+        "--workers", 0,
+    )  # fmt: skip
+    assert code == 0, told
+    assert "scaled down to 2 starting, 3 known and 1, 3, 8 unknown classes" in " ".join(told.split())
+    assert {row["order"] for row in read_results(output)} == {0}
+    assert {row["K"] for row in read_results(output)} == {2, 3}
+
+
+def test_in_a_terminal(
+    command: Command, data: Path, toml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The progress bar is drawn only there."""
+    terminal = Console(stderr=True, force_terminal=True, force_interactive=True)
+    monkeypatch.setattr(console, "messages", terminal)
+    code, _, told = command(
+        "evaluate", toml, "--data", data, "--recognizer", "NCM", "-o", tmp_path / "out", "--workers", 0
+    )
+    assert code == 0, told
+    assert "Drawing" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("papre-50",), "There is no experiment 'papre-50'; there are paper-50, paper-200"),
+        (("missing.toml",), "There is no experiment 'missing.toml'"),
+        (("TOML",), "missing.npz: neither a built-in data set (letters"),
+        (("TOML", "--data", "DATA", "--recognizer", "NNN"), "no recognizer 'NNN'; there are NCM, NNO"),
+        (("TOML", "--data", "DATA", "--orders", 0), "orders must be at least 1"),
+        (("TOML", "--data", "DATA", "--seed", -1), "seed must not be negative"),
+        (("TOML", "--data", "TOML"), "cannot read .toml"),
+        (("TOML", "--data", "DATA", "-o", "DATA"), "data"),
+    ],
+)
+def test_errors_are_one_line(
+    command: Command, data: Path, toml: Path, tmp_path: Path, change: tuple[Any, ...], words: str
+) -> None:
+    places = {"TOML": toml, "DATA": data}
+    arguments = [places.get(argument, argument) for argument in change]
+    code, shown, told = command("evaluate", "-o", tmp_path / "out", "--workers", 0, *arguments)
+    assert code == 1
+    assert shown == ""
+    assert told.startswith("Error: ")
+    assert told.count("\n") == 1
+    assert words in told
+
+
+def test_the_help_names_every_experiment(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    code, shown, _ = command("evaluate", "--help")
+    assert code == 0
+    assert all(name in shown for name in EXPERIMENTS)
+
+
+def test_nothing_is_written_for_a_typo(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command("evaluate", "paper-500")
+    assert list(tmp_path.iterdir()) == []
