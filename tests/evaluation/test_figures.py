@@ -131,6 +131,12 @@ def test_nothing_is_cut_off(
         assert problems(figure) == [], name
 
 
+def test_ticks_of_many_stages_are_not_crowded(experiment: Experiment, tmp_path: Path) -> None:
+    run_experiment(replace(experiment, step=1, orders=1), tmp_path / "out", workers=0)
+    rows = [{**row, "K": 123 * row["K"]} for row in read_results(tmp_path / "out")]
+    assert problems(figure_of("curves", Table.of(rows), tmp_path / "out")) == []
+
+
 @pytest.mark.parametrize(
     ("n_panels", "expected"),
     [(1, (1, 1)), (2, (1, 2)), (3, (1, 3)), (4, (1, 4)), (5, (2, 3)), (6, (2, 3)), (8, (2, 4)), (9, (3, 3))],
@@ -187,6 +193,15 @@ def test_class_orders_with_different_scales_are_not_pooled(experiment: Experimen
         assert y[-1] == pytest.approx(
             table.cell(data, str(line.get_label()), 12, 0, "forced_accuracy").mean()
         )
+
+
+def test_the_histograms_are_of_the_first_class_order(experiment: Experiment, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    table = table_of(experiment, output)
+    for path in (output / "parts").glob("*-1-*.npz"):
+        np.savez(path, known=np.full(5, 1e6), unknown=np.full(7, -1e6), correct=np.ones(5, dtype=bool))
+    for panel in figure_of("scores", table, output).axes:
+        assert np.abs(panel.get_xlim()).max() < 1e3
 
 
 def test_a_threshold_is_drawn_for_those_that_have_one(experiment: Experiment, tmp_path: Path) -> None:

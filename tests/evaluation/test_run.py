@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from openworld import NearestNonOutlier
 from openworld._version import __version__
@@ -88,6 +89,22 @@ def test_the_table_holds_what_the_protocol_measures(experiment: Experiment, tmp_
     assert [*timings[0]] == ["data", "recognizer", "order", "K", "what", "seconds"]
     assert len(timings) == len(ALL) * 6  # three stages: learning and testing
     assert all(float(row["seconds"]) > 0 for row in timings)
+
+
+def test_a_job_has_one_blas_thread(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more of them the last digits would depend on the machine."""
+    threads: list[int] = []
+
+    def spy(*arguments: Any) -> Any:
+        threads.extend(pool["num_threads"] for pool in threadpool_info())
+        return play(*arguments)
+
+    monkeypatch.setattr(run, "play", spy)
+    with threadpool_limits(2):
+        run_experiment(replace(experiment, orders=1), tmp_path / "out", workers=0)
+    assert set(threads) == {1}
 
 
 def test_values_survive_the_file_exactly(experiment: Experiment, tmp_path: Path) -> None:

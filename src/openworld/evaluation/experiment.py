@@ -150,7 +150,7 @@ EXPERIMENTS = {
         replace(
             PAPER_50,
             name="features",
-            data=("letters", "letters-hog", "letters-lbp"),
+            data=("letters-sift", "letters-hog", "letters-lbp"),
             unknown=(500,),
         ),
     )

@@ -117,6 +117,8 @@ def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
     entry_width = 0.7 + 0.085 * max(map(len, labels))  # inches, at the default font size
     columns = max(1, min(columns, len(labels), int(figure.get_figwidth() / entry_width)))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    # The legend's rows after the first must not take the panels' place.
+    figure.set_figheight(figure.get_figheight() + 0.22 * (-(-len(labels) // columns) - 1))
 
 
 def _curves(table: Table, data: str) -> Figure:

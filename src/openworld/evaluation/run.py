@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from openworld._version import __version__
-from openworld.data.dataset import Dataset, load_dataset
+from openworld.data.dataset import Dataset
+from openworld.evaluation.datasets import load
 from openworld.evaluation.experiment import Experiment
 from openworld.evaluation.protocol import play
 from openworld.evaluation.recognizers import RECOGNIZERS
@@ -146,7 +147,7 @@ def run_job(job: Job, parts: Path) -> None:
 
 @lru_cache(maxsize=4)
 def _dataset(name: str) -> Dataset:
-    return load_dataset(name)
+    return load(name)
 
 
 def _finished(jobs: list[Job], parts: Path, workers: int) -> Iterator[Job]:

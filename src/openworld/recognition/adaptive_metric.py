@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.labels import check_labels
-from openworld.recognition.learning import as_float
 from openworld.recognition.representation import Representation
 
 Floats = NDArray[np.float32]
 
 LARGEST_SCATTER = 4096
+_ROWS_AT_ONCE = 16384
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,17 @@ class Whitening:
     def __call__(self, represented: Floats) -> Floats:
         """Whiten represented samples, shape (n, L)."""
         return np.asarray((represented - self.centre) @ self.map)
+
+
+def represented_statistics(
+    representation: Representation, samples: NDArray[Any], labels: NDArray[Any]
+) -> ClassStatistics:
+    """Return the statistics of represented samples, of which only some thousands exist at a time."""
+    statistics = ClassStatistics("pooled")
+    for start in range(0, len(samples), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        statistics.add(representation(samples[rows]), labels[rows])
+    return statistics
 
 
 def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: float) -> float:
@@ -128,7 +139,7 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.representation_ = Representation.of(
             samples, standardize=self.standardize, n_lifted=self.n_lifted, seed=self.random_state
         )
-        self.statistics_ = ClassStatistics("pooled").add(self.representation_(samples), labels)
+        self.statistics_ = represented_statistics(self.representation_, samples, labels)
         self.whitening_ = Whitening.of(self.statistics_)
         return self
 
@@ -137,7 +148,7 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
         samples, labels = self._validate(X, y, reset=False)
-        self.statistics_ += ClassStatistics("pooled").add(self.representation_(samples), labels)
+        self.statistics_ += represented_statistics(self.representation_, samples, labels)
         self.whitening_ = Whitening.of(self.statistics_)
         return self
 
@@ -145,11 +156,11 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Map samples to unit vectors, shape (n, L)."""
         check_is_fitted(self)
         samples = validate_data(self, X, reset=False, dtype="numeric")
-        return unit(self.whitening_(self.representation_(as_float(samples))))
+        return unit(self.whitening_(self.representation_(samples)))
 
     def _validate(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         samples, labels = validate_data(self, X, check_labels(y), reset=reset, dtype="numeric")
-        return as_float(samples), labels
+        return samples, labels
 
     @property
     def _n_features_out(self) -> int:

@@ -102,7 +102,7 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             batch = ClassStatistics("none").add(samples, labels)
             self.statistics_.check_combines(batch)
             if hasattr(self.metric_, "partial_fit"):
-                self.metric_ = deepcopy(self.metric_).partial_fit(samples, labels)
+                self.metric_ = deepcopy(self.metric_).partial_fit(as_float(samples), labels)
                 self.statistics_ = self.statistics_ + batch
                 self._project_all()
             else:
@@ -128,7 +128,7 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn_parameters(self, X: Floats, labels: NDArray[Any]) -> None:
         """Learn what stays fixed after the starting classes: here the metric."""
-        self.metric_ = self._new_metric().fit(X, labels)
+        self.metric_ = self._new_metric().fit(as_float(X), labels)
 
     def _new_metric(self) -> Any:
         return NCMMetric() if self.metric is None else clone(self.metric)

@@ -13,6 +13,7 @@ from openworld.recognition.labels import as_key, check_labels, label_kind
 
 Floats = NDArray[np.float64]
 ScatterKind = Literal["none", "pooled", "per_class"]
+_ROWS_AT_ONCE = 4096
 _NOTHING = 1e-9  # the share of a class's weight below which nothing is left of it
 
 
@@ -251,32 +252,39 @@ class ClassStatistics:
         return batch
 
     def _sum_up(self, samples: NDArray[Any], codes: NDArray[np.intp], weights: Floats) -> None:
-        """Sum the samples of each class, one class at a time so that float64 copies stay small."""
+        """Sum the samples of each class, a bounded number at a time so that float64 copies stay small."""
         n_classes, n_features = len(self), samples.shape[1]
-        counts, sums = np.zeros(n_classes), np.zeros((n_classes, n_features))
-        pooled = np.zeros((n_features, n_features)) if self.scatter_kind == "pooled" else None
-        spread = np.zeros(n_features)
-        sizes = np.bincount(codes, minlength=n_classes)
-        ends = np.cumsum(sizes)
+        counts = np.bincount(codes, weights, minlength=n_classes).astype(np.float64)
+        sums = np.zeros((n_classes, n_features))
         order = np.argsort(codes, kind="stable")
+        pieces = [order[start : start + _ROWS_AT_ONCE] for start in range(0, len(order), _ROWS_AT_ONCE)]
+        pooled = np.zeros((n_features, n_features)) if self.scatter_kind == "pooled" else None
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
-            for row, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
-                members = order[start:end]
-                x, w = samples[members].astype(np.float64), weights[members]
-                counts[row], sums[row] = w.sum(), w @ x
-                if self.scatter_kind == "none":
-                    continue
-                x -= sums[row] / counts[row]
-                x *= np.sqrt(w)[:, np.newaxis]
-                scatter = x.T @ x
-                spread += scatter.diagonal()
-                if pooled is not None:
-                    pooled += scatter
-                else:
-                    self._class_scatter.append(scatter)
+            for piece in pieces:
+                weighted = samples[piece].astype(np.float64) * weights[piece, np.newaxis]
+                present, starts = np.unique(codes[piece], return_index=True)
+                sums[present] += np.add.reduceat(weighted, starts, axis=0)
+            means = sums / counts[:, np.newaxis]
+            if pooled is not None:
+                for piece in pieces:
+                    pooled += self._scatter_about(means, samples, codes, weights, piece)
+            elif self.scatter_kind == "per_class":
+                ends = np.searchsorted(codes[order], np.arange(n_classes), side="right")
+                for members in np.split(order, ends[:-1]) if n_classes else ():
+                    self._class_scatter.append(self._scatter_about(means, samples, codes, weights, members))
+        spread = [np.trace(matrix) for matrix in (self._class_scatter if pooled is None else [pooled])]
         if not np.all(np.isfinite(sums)) or not np.all(np.isfinite(spread)):
             raise ValueError("Input X contains NaN or infinity, or values too large to be summed up.")
         self._counts, self._sums, self._pooled = GrowingRows(counts), GrowingRows(sums), pooled
+
+    @staticmethod
+    def _scatter_about(
+        means: Floats, samples: NDArray[Any], codes: NDArray[np.intp], weights: Floats, rows: NDArray[np.intp]
+    ) -> Floats:
+        """Return the scatter of some samples, each about the mean of its class."""
+        centred = samples[rows].astype(np.float64) - means[codes[rows]]
+        centred *= np.sqrt(weights[rows])[:, np.newaxis]
+        return np.asarray(centred.T @ centred)
 
     def _of_row(self, row: int, label: Any) -> ClassStatistics:
         """Statistics of one class alone under another name; its share of a pooled scatter stays behind."""

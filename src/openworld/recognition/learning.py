@@ -16,7 +16,8 @@ from openworld.recognition.labels import check_labels, check_unknown_label, defa
 def start_training(recognizer: Any, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """Check the samples of the starting classes and settle what unknown is called.
 
-    Sets `unknown_label_` and what scikit-learn keeps about the features.
+    The samples keep their type, so that a large array of small integers is not copied. Sets
+    `unknown_label_` and what scikit-learn keeps about the features.
     """
     samples, labels = _validate(recognizer, X, y, reset=True)
     classes = np.unique(labels)
@@ -63,4 +64,4 @@ def _validate(
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     samples, labels = validate_data(recognizer, X, check_labels(y), reset=reset, dtype="numeric")
-    return as_float(samples), labels
+    return samples, labels

@@ -12,12 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.recognition.adaptive_metric import LARGEST_SCATTER, AdaptiveMetric, Whitening, unit
+from openworld.recognition.adaptive_metric import (
+    LARGEST_SCATTER,
+    AdaptiveMetric,
+    Whitening,
+    represented_statistics,
+    unit,
+)
 from openworld.recognition.class_out import ClassOut, calibrate, hold_out, tightness
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.labels import answers, as_array, as_key, check_labels, check_unknown_label
 from openworld.recognition.learning import (
-    as_float,
     check_announced,
     continue_training,
     start_training,
@@ -32,6 +37,7 @@ Doubles = NDArray[np.float64]
 _CHUNK_ROWS = 1024
 # With more features than this a lift no longer pays for its cost.
 _LARGEST_LIFTED = 1024
+_LIFTED_PER_FEATURE = 32
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     objective : Objective, default=BalancedAccuracy()
         What the threshold is to reach; any objective of `openworld.recognition.threshold`.
     n_lifted : int, default=2000
-        Rows of the random lift that is tried; 0 tries none.
+        Rows of the random lift that is tried, at most 32 for each feature; 0 tries none.
     reservoir_size : int, default=12
         Samples of each class kept for calibration; up to 1,200 in all while there are few classes.
     refresh_growth : float, default=0.0
@@ -165,7 +171,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _candidates(self, n_features: int) -> list[AdaptiveMetric]:
         """Return the representations to choose from, simplest first: of equals the first is taken."""
-        lifts = [0, self.n_lifted]
+        lifts = [0, min(self.n_lifted, _LIFTED_PER_FEATURE * n_features)]
         if n_features > LARGEST_SCATTER:
             lifts = [self.n_lifted or 2000]
         elif n_features > _LARGEST_LIFTED or not self.n_lifted:
@@ -198,7 +204,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.fit(X, y)
         with unchanged_on_error(self):
             samples, labels = continue_training(self, X, y)
-            batch = ClassStatistics("pooled").add(self.metric_.representation_(samples), labels)
+            batch = represented_statistics(self.metric_.representation_, samples, labels)
             lengths = _length_statistics(samples, labels)
             self.statistics_.check_combines(batch)
             self.metric_.statistics_ += batch
@@ -343,7 +349,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Yield scores and radial factors of a chunk of samples at a time."""
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
         for start in range(0, len(samples), _CHUNK_ROWS):
-            chunk = as_float(samples[start : start + _CHUNK_ROWS])
+            chunk = samples[start : start + _CHUNK_ROWS]
             directions = unit(model.whitening(self.metric_.representation_(chunk)))
             scores = directions @ model.unit_means.T
             scores -= model.penalties

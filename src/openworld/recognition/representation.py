@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.recognition.learning import as_float
+
 Floats = NDArray[np.float32]
 
 
@@ -48,6 +50,7 @@ class Representation:
         """Make the representation for the samples of the starting classes."""
         if not standardize:
             return cls(X.shape[1], n_lifted, seed)
+        X = as_float(X)
         mean = X.mean(axis=0, dtype=np.float64)
         scale = X.std(axis=0, dtype=np.float64)
         constant = scale <= 10 * np.finfo(np.float32).eps * np.abs(mean)
@@ -71,6 +74,7 @@ class Representation:
 
     def __call__(self, X: NDArray[Any]) -> Floats:
         """Map samples, shape (n, n_features), to float32 of shape (n, n_dimensions)."""
+        X = as_float(X)
         if self.mean is not None and self.scale is not None:
             X = (X - self.mean) / self.scale
         # The longest float32 would overflow where squared; scaling by the largest value changes no direction.
@@ -79,7 +83,7 @@ class Representation:
         if self.mean is not None:
             rooted = np.hstack([rooted, self.length / np.sqrt(largest)])
         length = np.sqrt(np.einsum("ij,ij->i", rooted, rooted))[:, np.newaxis]
-        directions = (rooted / np.maximum(length, 1e-30)).astype(np.float32)
+        directions: Floats = (rooted / np.maximum(length, 1e-30)).astype(np.float32)
         if not self.n_lifted:
             return directions
         lifted = directions @ self._rows

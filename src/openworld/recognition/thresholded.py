@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 from openworld.index import ExactIndex
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.labels import check_labels
+from openworld.recognition.learning import as_float
 from openworld.recognition.threshold import Calibration, CrossClassValidation
 
 if TYPE_CHECKING:
@@ -88,10 +89,12 @@ class ThresholdMixin(_Base):
         index = ExactIndex(np.asarray(self.metric_.transform(means), dtype=np.float64))
         squared: Floats = np.empty((0, len(means)))
         if held.any():
-            squared = index.squared_distances(np.asarray(self.metric_.transform(X[held]), dtype=np.float64))
+            squared = index.squared_distances(
+                np.asarray(self.metric_.transform(as_float(X[held])), dtype=np.float64)
+            )
         self._find_tau(calibrator, squared, codes[held])
         if hasattr(self.metric_, "partial_fit"):
-            self.metric_.partial_fit(X[held], labels[held])
+            self.metric_.partial_fit(as_float(X[held]), labels[held])
 
     def _find_tau(
         self, calibrator: CrossClassValidation, squared_distances: Floats, codes: NDArray[np.intp]

@@ -1,0 +1,1 @@
+"""Accuracy on real data: the paper's experiments and the leaderboard."""
