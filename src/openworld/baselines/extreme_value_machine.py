@@ -149,7 +149,7 @@ class ExtremeVectors:
         keep = ~np.isin(self.codes, classes)
         for code in classes:
             rows = np.flatnonzero(self.codes == code)
-            covers = self._of(rows).inclusions(self.points[rows]).T >= cover_threshold
+            covers = probability(-self._of(rows).exponents(self.points[rows]).T) >= cover_threshold
             np.fill_diagonal(covers, True)
             keep[rows[greedy_cover(covers)]] = True
         return self._of(np.flatnonzero(keep))
@@ -168,27 +168,30 @@ class ExtremeVectors:
         """Turn squared Euclidean distances into distances; ``|u - v|^2 / 2`` is one minus the cosine."""
         return np.asarray(squared / 2 if self.cosine else np.sqrt(squared))
 
-    def inclusions(self, samples: Floats) -> Floats:
-        """Return ``psi_i(x) = exp(-(d(x, x_i) / lambda_i)^kappa_i)`` (Eq. 2), shape (n, E)."""
+    def exponents(self, samples: Floats) -> Floats:
+        """Return ``ln(-ln psi_i(x)) = kappa_i ln(d(x, x_i) / lambda_i)``, shape (n, E)."""
         distances = self._distances(ExactIndex(self.points).squared_distances(samples))
         distances /= self.scales
-        with np.errstate(divide="ignore"):  # at distance 0 the logarithm is minus infinity and psi is 1
-            np.log(distances, out=distances)
+        np.maximum(distances, np.finfo(np.float64).tiny, out=distances)
+        np.log(distances, out=distances)
         distances *= self.shapes
-        np.minimum(distances, 700.0, out=distances)  # exp(-exp(700)) is 0, and exp(710) overflows
-        np.exp(distances, out=distances)
-        return np.asarray(np.exp(-distances))
+        return distances
 
     def __call__(self, samples: NDArray[Any]) -> Floats:
-        """Return the probability of each class, the largest psi of its vectors (Eq. 3), shape (n, K)."""
+        """Return ``-ln(-ln psi)`` of each class, where psi is the largest of its vectors (Eq. 3), (n, K)."""
         samples = prepared(samples, self.cosine)
         starts = np.searchsorted(self.codes, np.arange(self.codes[-1] + 1))
         scores = np.empty((len(samples), len(starts)))
         n_rows = max(1, _BLOCK // len(self.points))
         for start in range(0, len(samples), n_rows):
             rows = slice(start, start + n_rows)
-            scores[rows] = np.maximum.reduceat(self.inclusions(samples[rows]), starts, axis=1)
+            scores[rows] = -np.minimum.reduceat(self.exponents(samples[rows]), starts, axis=1)
         return scores
+
+
+def probability(scores: Floats) -> Floats:
+    """Return psi, given ``-ln(-ln psi)``."""
+    return np.asarray(np.exp(-np.exp(np.minimum(-scores, 700.0))))  # exp(-exp(700)) is 0; exp(710) overflows
 
 
 def greedy_cover(covers: NDArray[np.bool_]) -> Codes:
@@ -276,10 +279,6 @@ class ExtremeValueMachine(Rival):
             raise ValueError(f"tail_size must be at least 1; got {self.tail_size}.")
         empty = ExtremeVectors.none(X.shape[1], self.tail_size, self._cosine)
         return empty.extended(prepared(X, self._cosine), codes, self.cover_threshold)
-
-    def _find_threshold(self, X: NDArray[Any], codes: Codes) -> float:
-        # Where accepting everything is best the cut lies below 0, and the region would not be bounded.
-        return max(super()._find_threshold(X, codes), 0.0)
 
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
         super()._learn(samples, labels)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,6 +19,7 @@ Floats = NDArray[np.float32]
 
 LARGEST_SCATTER = 4096
 _ROWS_AT_ONCE = 16384
+_NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
 
 
 @dataclass(frozen=True)
@@ -44,19 +45,32 @@ class Whitening:
         n_classes, n_samples = len(statistics), float(statistics.counts.sum())
         covariance = statistics.scatter / max(n_samples - n_classes, 1.0)
         shrinkage = oracle_approximating_shrinkage(covariance, max(n_samples - n_classes, 1.0))
-        level = float(np.trace(covariance)) / len(covariance) or 1.0
-        shrunk = (1 - shrinkage) * covariance
-        # A floor keeps the factorization sound in float32 when features repeat each other exactly.
-        shrunk[np.diag_indices_from(shrunk)] += max(shrinkage, 1e-4) * level
-        root = cholesky(shrunk.astype(np.float32), lower=True, check_finite=False)
+        root = _root(covariance, shrinkage)
         identity = np.eye(len(root), dtype=np.float32)
         inverse = solve_triangular(root, identity, lower=True, trans="T", check_finite=False)
         centre = statistics.means.mean(axis=0)
-        return cls(centre.astype(np.float32), np.asarray(inverse, dtype=np.float32), shrinkage)
+        return cls(centre.astype(np.float32), np.ascontiguousarray(inverse, dtype=np.float32), shrinkage)
 
     def __call__(self, represented: Floats) -> Floats:
         """Whiten represented samples, shape (n, L)."""
         return np.asarray((represented - self.centre) @ self.map)
+
+
+def _root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:
+    """Return the lower triangular root of the shrunk covariance."""
+    level = float(np.trace(covariance)) / len(covariance)
+    if level < _NO_VARIANCE:
+        level = 1.0
+    # A floor keeps the factorization sound in float32 when features repeat each other exactly; the more
+    # one direction stands out from the others, the higher it has to be.
+    for floor in (1e-4, 1e-3, 1e-2, 1e-1):
+        shrunk = (1 - shrinkage) * covariance
+        shrunk[np.diag_indices_from(shrunk)] += max(shrinkage, floor) * level
+        try:
+            return np.asarray(cholesky(shrunk.astype(np.float32), lower=True, check_finite=False))
+        except LinAlgError:
+            continue
+    return np.asarray(np.sqrt(level) * np.eye(len(covariance)), dtype=np.float32)
 
 
 def represented_statistics(
@@ -131,6 +145,8 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Choose the representation's constants and learn the first classes."""
         samples, labels = self._validate(X, y, reset=True)
+        if self.n_lifted < 0:
+            raise ValueError(f"n_lifted must be 0 or more; got {self.n_lifted}.")
         if not self.n_lifted and samples.shape[1] > LARGEST_SCATTER:
             raise ValueError(
                 f"{samples.shape[1]} features would need a scatter of that size squared: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from openworld.recognition.learning import as_float
 
 Floats = NDArray[np.float32]
+
+_LARGEST = np.finfo(np.float64).max / 4  # so that a standardized sample from afar stays finite
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,11 @@ class Representation:
         if not standardize:
             return cls(X.shape[1], n_lifted, seed)
         X = as_float(X)
-        mean = X.mean(axis=0, dtype=np.float64)
-        scale = X.std(axis=0, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
+            mean = X.mean(axis=0, dtype=np.float64)
+            scale = X.std(axis=0, dtype=np.float64)
+        if not np.all(np.isfinite(scale)):
+            raise ValueError("X holds values too large to be standardized: look for wrong values in X.")
         constant = scale <= 10 * np.finfo(np.float32).eps * np.abs(mean)
         scale = np.where(constant, 1.0, scale)
         lengths = np.abs((X - mean) / scale).sum(axis=1)  # the squared length of the signed square root
@@ -68,15 +73,23 @@ class Representation:
         return self.n_features + (self.mean is not None)
 
     @cached_property
-    def _rows(self) -> Floats:
+    def rows(self) -> Floats:
+        """The rows P of the lift, as columns: shape (n_features, n_lifted), one more if standardized."""
         random = np.random.default_rng(self.seed)
         return np.asarray(random.standard_normal((self._n_directions, self.n_lifted), dtype=np.float32))
+
+    def with_rows(self, rows: Floats) -> Representation:
+        """Return the same map with the rows of the lift given, as a model file has them, and not drawn."""
+        other = replace(self)
+        vars(other)["rows"] = rows  # where cached_property looks first
+        return other
 
     def __call__(self, X: NDArray[Any]) -> Floats:
         """Map samples, shape (n, n_features), to float32 of shape (n, n_dimensions)."""
         X = as_float(X)
         if self.mean is not None and self.scale is not None:
-            X = (X - self.mean) / self.scale
+            with np.errstate(over="ignore"):
+                X = np.clip((X - self.mean) / self.scale, -_LARGEST, _LARGEST)
         # The longest float32 would overflow where squared; scaling by the largest value changes no direction.
         largest = np.abs(X).max(axis=1, keepdims=True, initial=1e-30)
         rooted = np.sign(X) * np.sqrt(np.abs(X) / largest)
@@ -86,5 +99,5 @@ class Representation:
         directions: Floats = (rooted / np.maximum(length, 1e-30)).astype(np.float32)
         if not self.n_lifted:
             return directions
-        lifted = directions @ self._rows
+        lifted = directions @ self.rows
         return np.asarray(np.maximum(lifted, 0, out=lifted))

@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from openworld.recognition.labels import as_key
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.floating[Any]]
 
 
 class Reservoir:
@@ -23,17 +23,18 @@ class Reservoir:
     the distinct samples, the same whatever the order they came in; two reservoirs merge exactly.
     """
 
-    def __init__(self, size: int, total: int = 1200) -> None:
+    def __init__(self, size: int, total: int = 1200, dtype: DTypeLike = np.float32) -> None:
         self.size = size
         self.total = total
+        self.dtype = np.dtype(dtype)
         self._kept: dict[Hashable, dict[int, Floats]] = {}
 
-    def add(self, samples: Floats, labels: NDArray[Any]) -> None:
+    def add(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
         """Offer samples; each class keeps those with the smallest hashes."""
-        samples = np.ascontiguousarray(samples, dtype=np.float32)
+        samples = np.ascontiguousarray(samples, dtype=self.dtype)
         for sample, label in zip(samples, labels, strict=True):
             digest = hashlib.blake2b(sample.tobytes(), digest_size=8).digest()
-            self._kept.setdefault(as_key(label), {})[int.from_bytes(digest)] = sample
+            self._kept.setdefault(as_key(label), {})[int.from_bytes(digest)] = sample.copy()
         self._trim()
 
     @property
@@ -46,7 +47,7 @@ class Reservoir:
         most = self.per_class
         for label, kept in self._kept.items():
             if len(kept) > most or list(kept) != sorted(kept):
-                self._kept[label] = {digest: kept[digest].copy() for digest in sorted(kept)[:most]}
+                self._kept[label] = {digest: kept[digest] for digest in sorted(kept)[:most]}
 
     def merge_from(self, other: Reservoir) -> None:
         """Take in another reservoir's samples."""
@@ -77,10 +78,14 @@ class Reservoir:
             some = list(self._kept.get(as_key(label), {}).values())[:per_class]
             found += some
             codes += [code] * len(some)
-        return np.array(found, dtype=np.float32), np.array(codes, dtype=np.intp)
+        return np.array(found, dtype=self.dtype), np.array(codes, dtype=np.intp)
+
+    def empty(self) -> Reservoir:
+        """Return a reservoir of the same kind without samples."""
+        return Reservoir(self.size, self.total, self.dtype)
 
     def copy(self) -> Reservoir:
         """Return an independent copy; the samples themselves are shared, as they never change."""
-        other = Reservoir(self.size, self.total)
+        other = self.empty()
         other._kept = {label: dict(kept) for label, kept in self._kept.items()}
         return other
