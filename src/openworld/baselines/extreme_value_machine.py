@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 _BLOCK = 1 << 20  # distances worked on at a time
-_LARGEST_SHAPE = 100.0
+_LARGEST_SHAPE = 1e4
 _NEWTON_STEPS = 50
 
 
@@ -105,7 +105,9 @@ class ExtremeVectors:
         """
         points, all_codes = np.concatenate([self.points, samples]), np.concatenate([self.codes, codes])
         size = self.tails.shape[1]
-        old_tails = np.concatenate([self.tails, self._margins(self.points, self.codes, samples, codes)], axis=1)
+        old_tails = np.concatenate(
+            [self.tails, self._margins(self.points, self.codes, samples, codes)], axis=1
+        )
         old_tails = np.sort(old_tails, axis=1)[:, :size]
         tails = np.concatenate([old_tails, self._margins(samples, codes, points, all_codes)])
         one_class = bool(np.all(all_codes == all_codes[0]))
@@ -164,7 +166,7 @@ class ExtremeVectors:
             scales=self.scales[rows],
         )
 
-    def _distances(self, squared: Floats) -> Floats:
+    def _distances(self, squared: NDArray[np.floating[Any]]) -> Floats:
         """Turn squared Euclidean distances into distances; ``|u - v|^2 / 2`` is one minus the cosine."""
         return np.asarray(squared / 2 if self.cosine else np.sqrt(squared))
 
@@ -178,7 +180,7 @@ class ExtremeVectors:
         return distances
 
     def __call__(self, samples: NDArray[Any]) -> Floats:
-        """Return ``-ln(-ln psi)`` of each class, where psi is the largest of its vectors (Eq. 3), (n, K)."""
+        """Return ``-ln(-ln psi)`` of each class, psi being the largest of its vectors, shape (n, K)."""
         samples = prepared(samples, self.cosine)
         starts = np.searchsorted(self.codes, np.arange(self.codes[-1] + 1))
         scores = np.empty((len(samples), len(starts)))
@@ -197,7 +199,7 @@ def probability(scores: Floats) -> Floats:
 def greedy_cover(covers: NDArray[np.bool_]) -> Codes:
     """Choose rows that together cover every column, each time the one that covers most of the rest.
 
-    Algorithm 2 of the paper; of equals the first is taken.
+    The paper's greedy approximation of the smallest cover; of equals the first is taken.
     """
     left = np.ones(covers.shape[1], dtype=bool)
     gains = covers.sum(axis=1)
@@ -223,24 +225,27 @@ def prepared(samples: NDArray[Any], cosine: bool) -> Floats:
 class ExtremeValueMachine(Rival):
     """Extreme Value Machine with Euclidean distance.
 
-    Rudd, Jain, Scheirer, Boult, "The extreme value machine", TPAMI 2018. Around every sample a Weibull
-    distribution is fitted to half the distances to the `tail_size` nearest samples of other classes
-    (Section 3.1); ``psi`` (Eq. 2) is the probability that another sample lies within that margin, and a
-    class has the largest psi of its samples (Eq. 3). Samples whose psi is at least `cover_threshold` at
-    the place of another of their class make that one redundant; a greedy set cover keeps the *extreme
-    vectors* only (Section 3.2, Algorithm 2).
+    Rudd, Jain, Scheirer, Boult, "The extreme value machine", TPAMI 2018. Around every sample x_i a Weibull
+    distribution is fitted to half the distances to the `tail_size` nearest samples of other classes (the
+    margin distribution, Theorem 1). ``psi_i(x) = exp(-(d(x, x_i) / lambda_i)^kappa_i)`` is the probability
+    that x is included by x_i, and the probability of a class is the largest psi of its samples. A sample
+    whose psi reaches `cover_threshold` at another sample of its class makes that one redundant (model
+    reduction): a greedy set cover keeps the *extreme vectors*.
 
-    `partial_fit` does not retrain: it has the extreme vectors, not the samples behind them. It stores
-    E x D numbers for the vectors and E x `tail_size` for their margins. Because a batch is reduced
-    before the next one comes, order and pieces make some difference. The threshold (the paper's delta)
-    is found on the starting classes and stays.
+    The score of a class is ``-ln(-ln psi)``: it ranks as psi does, but tells apart the many psi that
+    are 0 as floats when there are many features. A probability delta is the threshold -ln(-ln delta).
+    psi falls away from the data, so the accepted region is bounded.
 
-    psi falls to 0 away from the data, so the accepted region is bounded.
+    `partial_fit` does not retrain: it has the extreme vectors, not the samples behind them, and fits
+    anew the vectors that new samples come nearer to than the end of their tail (as Koch et al.,
+    "Exploring the open world using incremental extreme value machines", 2022). Stored are E x D numbers
+    for the vectors and E x `tail_size` for their margins. Because a batch is reduced before the next one
+    comes, order and pieces make some difference. The threshold is found on the starting classes and
+    stays.
 
-    The authors' code differs from the paper: its library (libMR) fits a Weibull to the margins
-    turned around, ``max - d + 1``. Here it is the equation that counts. A single known class, which
-    calibration on two classes can leave, has no margins: half the largest distances within it
-    stand in.
+    The authors' code differs from the paper's formula: its library, libMR, fits the Weibull to the
+    margins turned around, ``max - d + 1``. Here the formula counts. A single known class, which
+    calibration on two classes leaves, has no margins: half the largest distances within it stand in.
 
     Parameters
     ----------
@@ -249,7 +254,7 @@ class ExtremeValueMachine(Rival):
     cover_threshold : float, default=0.5
         The paper's sigma; above 1 every sample is kept.
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `BalancedAccuracy`.
+        Of the score, not of psi. By default cross-class validation with `BalancedAccuracy`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """
@@ -272,9 +277,6 @@ class ExtremeValueMachine(Rival):
         self.cover_threshold = cover_threshold
 
     def _train(self, X: NDArray[Any], codes: Codes, n_classes: int) -> Scorer:
-        return self._fitted(X, codes)
-
-    def _fitted(self, X: NDArray[Any], codes: Codes) -> ExtremeVectors:
         if self.tail_size < 1:
             raise ValueError(f"tail_size must be at least 1; got {self.tail_size}.")
         empty = ExtremeVectors.none(X.shape[1], self.tail_size, self._cosine)
@@ -291,10 +293,6 @@ class ExtremeValueMachine(Rival):
             return self.fit(X, y)
         with unchanged_on_error(self):
             samples, labels = continue_training(self, X, y)
-            if (labels.dtype.kind in "US") != (self.classes_.dtype.kind in "US"):
-                raise TypeError(
-                    "Unknown label type: mixed kinds. Give every label the kind of the first ones."
-                )
             known = np.unique(np.concatenate([self.classes_, labels]))
             vectors = self.extreme_vectors_
             renumbered = replace(vectors, codes=np.searchsorted(known, self.classes_[vectors.codes]))
@@ -307,8 +305,7 @@ class ExtremeValueMachine(Rival):
     @property
     def extreme_vectors_(self) -> ExtremeVectors:
         """The samples kept, and the Weibull distributions of their margins."""
-        vectors: ExtremeVectors = self._scorer
-        return vectors
+        return cast(ExtremeVectors, self._scorer)
 
 
 class CosineExtremeValueMachine(ExtremeValueMachine):

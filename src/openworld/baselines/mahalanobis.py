@@ -11,14 +11,16 @@ from scipy.linalg import cholesky, solve_triangular
 
 from openworld.baselines.base import Rival, Scorer
 from openworld.index import ExactIndex
-from openworld.recognition import ClassStatistics, CrossClassValidation
+from openworld.recognition import BalancedAccuracy, ClassStatistics, CrossClassValidation
 from openworld.recognition.adaptive_metric import oracle_approximating_shrinkage
-from openworld.recognition.labels import as_array, as_key
+from openworld.recognition.labels import as_array
 from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
+from openworld.recognition.reservoir import Reservoir
 
 Floats = NDArray[np.float64]
 
-_LEAST_SHRINKAGE = 1e-9  # keeps a covariance of features that repeat each other invertible
+_LEAST_SHRINKAGE = 1e-6  # keeps a covariance of features that repeat each other invertible
+_SAMPLES_PER_CLASS = 12
 
 
 @dataclass(frozen=True)
@@ -62,33 +64,30 @@ def shrunk(covariance: Floats, n_samples: float, shrinkage: float | None) -> Flo
 class StatisticsRival(Rival):
     """A rival whose scorer is made of counts, means and pooled scatter, all of them sums.
 
-    It learns without the samples, so pieces and order make no difference, and stores K x D and D x D
-    numbers. The threshold is found on the starting classes and stays: finding it anew would need
-    samples.
+    Pieces and order make no difference. Stored are K x D and D x D numbers, and a few samples of each
+    class with which the threshold is found anew whenever samples come: Mahalanobis distances shrink as
+    the covariance becomes better known, so a threshold does not stay right. For that the few samples
+    are taken away from the statistics and judged by the rest, some classes playing unknown as in
+    cross-class validation; such a class loses its mean, but its scatter stays in the covariance.
 
-    A subclass has `_score_by(statistics, order)`.
+    A subclass has `_score_by(statistics, rows)`.
     """
 
     retrains = False
 
-    def _score_by(self, statistics: ClassStatistics, order: NDArray[np.intp]) -> Scorer:
-        """Make the scorer whose columns are these rows of the statistics."""
+    def _score_by(self, statistics: ClassStatistics, rows: NDArray[np.intp]) -> Scorer:
+        """Make the scorer of the classes in these rows of the statistics; the covariance is that of all."""
         raise NotImplementedError
 
-    def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
-        self._trained = ClassStatistics("pooled").add(X, codes)  # rows in the order of the codes
-        return self._score_by(self._trained, np.arange(n_classes))
+    def _start(self, statistics: ClassStatistics) -> None:
+        """Note what else is to be known of the starting classes."""
 
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
-        super()._learn(samples, labels)
-        self.statistics_ = ClassStatistics.restore(
-            [as_key(label) for label in self.classes_],
-            self._trained.counts,
-            self._trained.sums,
-            "pooled",
-            self._trained.scatter,
-        )
-        del self._samples, self._labels, self._trained
+        self.statistics_ = ClassStatistics("pooled").add(samples, labels)
+        self._reservoir = Reservoir(_SAMPLES_PER_CLASS, dtype=np.float64)
+        self._reservoir.add(samples, labels)
+        self._start(self.statistics_)
+        self._refresh()
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn further samples, of known and new classes alike, by adding their statistics."""
@@ -98,11 +97,40 @@ class StatisticsRival(Rival):
         with unchanged_on_error(self):
             samples, labels = continue_training(self, X, y)
             self.statistics_ = self.statistics_ + ClassStatistics("pooled").add(samples, labels)
-            known = as_array(self.statistics_.labels)
-            order = np.argsort(known, kind="stable")
-            self.classes_ = known[order]
-            self._scorer = self._score_by(self.statistics_, order)
+            self._reservoir = self._reservoir.copy()
+            self._reservoir.add(samples, labels)
+            self._refresh()
         return self
+
+    def _refresh(self) -> None:
+        labels = as_array(self.statistics_.labels)
+        order = np.argsort(labels, kind="stable")
+        self.classes_ = labels[order]
+        if self.threshold is None or isinstance(self.threshold, CrossClassValidation):
+            self.threshold_ = self._calibrated(self.threshold or CrossClassValidation(BalancedAccuracy()))
+        else:
+            self.threshold_ = float(self.threshold)
+        self._scorer = self._score_by(self.statistics_, order)
+
+    def _calibrated(self, calibrator: CrossClassValidation) -> float:
+        samples, codes = self._held_out(calibrator.validation_fraction)
+        rest = self.statistics_
+        if len(codes):
+            rest = rest - ClassStatistics("pooled").add(samples, self.classes_[codes])
+        rows = np.array([rest.row(label) for label in self.classes_])
+
+        def outlyingness(known: NDArray[np.bool_]) -> Floats:
+            return np.asarray(-self._score_by(rest, rows[known])(samples).max(axis=1))
+
+        return -calibrator.find(outlyingness, codes, len(rows)).tau
+
+    def _held_out(self, fraction: float) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return that share of each class's samples, or as many of them as were kept, and their codes."""
+        samples, codes = self._reservoir.samples(self.classes_, self._reservoir.per_class)
+        counts = np.array([self.statistics_.count(label) for label in self.classes_])
+        wanted = np.minimum(np.ceil(fraction * counts - 1e-9), counts - 1)
+        held = np.arange(len(codes)) - np.searchsorted(codes, codes) < wanted[codes]
+        return samples[held], codes[held]
 
 
 @dataclass(frozen=True)
@@ -121,8 +149,7 @@ class Mahalanobis(StatisticsRival):
     features as they are given: neither input perturbation nor an ensemble of layers. The covariance
     is shrunk (Chen et al. 2010), without which it has no inverse where samples are few.
 
-    Accepted samples lie in ellipsoids, so their region is bounded. The threshold is found on the
-    starting classes and stays.
+    Accepted samples lie in ellipsoids, so their region is bounded.
 
     Parameters
     ----------
@@ -147,14 +174,14 @@ class Mahalanobis(StatisticsRival):
         super().__init__(threshold=threshold, unknown_label=unknown_label)
         self.shrinkage = shrinkage
 
-    def _class_gaussians(self, statistics: ClassStatistics, order: NDArray[np.intp]) -> SharedGaussian:
+    def _class_gaussians(self, statistics: ClassStatistics, rows: NDArray[np.intp]) -> SharedGaussian:
         """Return class means and tied covariance, ``1/N sum_c sum_i (x_i - mu_c)(x_i - mu_c)^T`` (Eq. 1)."""
         n_samples = float(statistics.counts.sum())
         covariance = shrunk(statistics.scatter / n_samples, n_samples, self.shrinkage)
-        return SharedGaussian.of(statistics.means[order], covariance)
+        return SharedGaussian.of(statistics.means[rows], covariance)
 
-    def _score_by(self, statistics: ClassStatistics, order: NDArray[np.intp]) -> Scorer:
-        return _MinusSquaredDistance(self._class_gaussians(statistics, order))
+    def _score_by(self, statistics: ClassStatistics, rows: NDArray[np.intp]) -> Scorer:
+        return _MinusSquaredDistance(self._class_gaussians(statistics, rows))
 
 
 @dataclass(frozen=True)
@@ -172,21 +199,23 @@ class RelativeMahalanobis(Mahalanobis):
     """Mahalanobis distance to each class minus that to a background Gaussian of all samples together.
 
     Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan, "A simple fix to Mahalanobis distance for improving
-    near-OOD detection", 2021: ``RMD_k(x) = MD_k(x) - MD_0(x)``, the score is ``-min_k RMD_k``. The background's
-    scatter is that within the classes plus that between their means, so it too is a sum.
+    near-OOD detection", 2021: ``RMD_k(x) = MD_k(x) - MD_0(x)``, and the score is ``-min_k RMD_k``. The
+    background's scatter is that within the classes plus that between their means, so it too is a sum.
 
     In directions in which the class means do not differ both distances grow alike, so samples
-    infinitely far away can be accepted. The threshold is found on the starting classes and stays.
+    infinitely far away can be accepted. A single known class, which calibration on two classes leaves, is
+    its own background and scores 0: two classes then accept what is nearer to a class than to the
+    background.
 
     Parameters are those of `Mahalanobis`; both covariances are shrunk.
     """
 
     accepts_bounded_region = False
 
-    def _score_by(self, statistics: ClassStatistics, order: NDArray[np.intp]) -> Scorer:
-        n_samples = float(statistics.counts.sum())
-        centre = statistics.sums.sum(axis=0) / n_samples
-        between = np.sqrt(statistics.counts)[:, np.newaxis] * (statistics.means - centre)
-        covariance = (statistics.scatter + between.T @ between) / n_samples
+    def _score_by(self, statistics: ClassStatistics, rows: NDArray[np.intp]) -> Scorer:
+        counts, n_samples = statistics.counts[rows], float(statistics.counts.sum())
+        centre = statistics.sums[rows].sum(axis=0) / counts.sum()
+        between = np.sqrt(counts / counts.sum())[:, np.newaxis] * (statistics.means[rows] - centre)
+        covariance = statistics.scatter / n_samples + between.T @ between
         background = SharedGaussian.of(centre[np.newaxis], shrunk(covariance, n_samples, self.shrinkage))
-        return _MinusRelativeDistance(self._class_gaussians(statistics, order), background)
+        return _MinusRelativeDistance(self._class_gaussians(statistics, rows), background)

@@ -46,7 +46,8 @@ class Neighbours:
         n_rows = max(1, _BLOCK // len(self.index))
         for start in range(0, len(samples), n_rows):
             rows = slice(start, start + n_rows)
-            yield rows, self.index.squared_distances(samples[rows].astype(np.float64))
+            squared = self.index.squared_distances(samples[rows].astype(np.float64))
+            yield rows, np.asarray(squared, dtype=np.float64)
 
     def to_classes(self, squared: Floats) -> Floats:
         """Return the distance to the nearest sample of each class, shape (n, K)."""
@@ -55,10 +56,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class _DistanceRatio:
-    """Minus the ratio of the distance to each class and the distance to the nearest other class.
-
-    `spacing` stands in for the other class where there is a single one.
-    """
+    """Scores by the ratio of distances; `spacing` stands in for the other class where there is only one."""
 
     neighbours: Neighbours
     spacing: float
@@ -66,29 +64,38 @@ class _DistanceRatio:
     def __call__(self, samples: NDArray[Any]) -> Floats:
         scores = np.empty((len(samples), len(self.neighbours.starts)))
         for rows, squared in self.neighbours.blocks(samples):
-            scores[rows] = -self._ratios(self.neighbours.to_classes(squared))
+            scores[rows] = self._scores(self.neighbours.to_classes(squared))
         return scores
 
-    def _ratios(self, distances: Floats) -> Floats:
+    def _scores(self, distances: Floats) -> Floats:
         if distances.shape[1] == 1:
-            return np.asarray(distances / (distances + self.spacing))
+            return np.asarray(-distances / (distances + self.spacing))
         first, second = np.partition(distances, 1, axis=1)[:, :2].T
-        others = np.repeat(first[:, np.newaxis], distances.shape[1], axis=1)
-        others[np.arange(len(others)), distances.argmin(axis=1)] = second
-        return np.divide(distances, others, out=np.ones_like(distances), where=others > 0)
+        scores = _ratio(first[:, np.newaxis], distances) - 2
+        scores[np.arange(len(scores)), distances.argmin(axis=1)] = -_ratio(first, second)
+        return scores
+
+
+def _ratio(nearer: Floats, farther: Floats) -> Floats:
+    """Return the ratio of two distances, 1 where both are 0."""
+    nearer, farther = np.broadcast_arrays(nearer, farther)
+    ratios = np.ones(farther.shape)
+    np.divide(nearer, farther, out=ratios, where=farther > 0)
+    return ratios
 
 
 class OpenSetNearestNeighbour(Rival):
     """Open-set nearest neighbour by the ratio of two distances (OSNN).
 
-    Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 2017,
-    Section 3.2: with t the nearest stored sample and u the nearest one of another class, a sample s is
-    given the class of t if ``R = d(s, t) / d(s, u) <= T``, and is unknown otherwise. The score of a class is
-    minus its ratio, so the threshold is -T. Far away R tends to 1: the accepted region is bounded as
-    long as T is below 1, and a calibrated T is kept there.
+    Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 2017:
+    with t the nearest stored sample and u the nearest one of another class, a sample s is given the class
+    of t if ``R = d(s, t) / d(s, u) <= T``, and is unknown otherwise. The score of the class of t is -R, so the
+    threshold is -T; that of another class at distance d is ``d(s, t) / d - 2``, at most -1. Far away R tends
+    to 1: the accepted region is bounded as long as T is below 1, and a calibrated T is kept there.
 
     Nothing is trained: every sample is stored, and `partial_fit` stores more and calibrates T anew on
-    all of them, by cross-class validation as in the paper's Section 3.3 (its objective is another).
+    all of them. The paper finds T likewise, with half of the classes playing unknown, but for another
+    objective.
 
     A single known class, which calibration on two classes can leave, has no other class to compare
     with: ``d / (d + r)`` stands in for the ratio, with r the typical distance between neighbours.
@@ -142,7 +149,7 @@ class _DistanceToNeighbour:
 class NearestNeighbourDistance(Rival):
     """Distance to the k-th nearest sample, all samples divided by their length (deep kNN).
 
-    Sun, Ming, Zhu, Li, "Out-of-distribution detection with deep nearest neighbors", ICML 2022, Eq. 3 and
+    Sun, Ming, Zhu, Li, "Out-of-distribution detection with deep nearest neighbors", ICML 2022,
     Algorithm 1: known if ``-|z - z_(k)| >= threshold``, where ``z = x / |x|`` and z_(k) is the k-th nearest
     of all stored samples. The paper leaves the class to the network; here it is that of the nearest
     sample. The score of the nearest class is the paper's; that of another class is less by as much as
@@ -153,9 +160,9 @@ class NearestNeighbourDistance(Rival):
 
     Parameters
     ----------
-    k : int, default=5
+    k : int, default=1
         Which neighbour; the last one there is, if fewer are stored. The paper's 50 to 1000 are for
-        thousands of samples per class.
+        thousands of samples per class; for tens of them 1 was best on all data tried.
     threshold : float or CrossClassValidation, optional
         By default cross-class validation with `BalancedAccuracy`.
     unknown_label : label, optional
@@ -168,7 +175,7 @@ class NearestNeighbourDistance(Rival):
     def __init__(
         self,
         *,
-        k: int = 5,
+        k: int = 1,
         threshold: float | CrossClassValidation | None = None,
         unknown_label: Any = None,
     ) -> None:

@@ -1,33 +1,37 @@
-"""OpenMax: a logistic regression whose activations are revised by how far they are from the class's own."""
+"""OpenMax: activations of a classifier, revised by how far they are from those of the class."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from openworld.baselines.base import Scorer
 from openworld.baselines.extreme_value_machine import fit_weibulls
 from openworld.baselines.logistic_regression import MaximumLogit
+from openworld.index import ExactIndex
 from openworld.recognition import CrossClassValidation
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
-_SHIFT = 1.0  # libMR puts the smallest distance of a tail at 1
+_SHIFT = 1.0  # libMR fits to distances moved so that the smallest of the tail is 1
+_PAPERS_TAIL = 20
+_LEAST_TAIL = 5
 
 
 @dataclass(frozen=True)
 class ActivationTails:
-    """Mean activation vector of every class and the Weibull of its largest distances (Algorithm 1).
+    """Mean activation vector of each class, and the Weibull of its largest distances (Algorithm 1).
 
     Attributes
     ----------
     means : array of shape (K, K)
     origins, shapes, scales : arrays of shape (K,)
-        ``(tau_c, kappa_c, lambda_c)``: shift, shape and scale.
+        The paper's tau, kappa and lambda.
     """
 
     means: Floats
@@ -36,87 +40,119 @@ class ActivationTails:
     scales: Floats
 
     @classmethod
-    def of(
-        cls, activations: Floats, codes: NDArray[np.intp], tail_size: int, tail_fraction: float
-    ) -> ActivationTails:
-        """Fit to the activations of the training samples that are classified right."""
+    def of(cls, activations: Floats, codes: Codes, tail_fraction: float) -> ActivationTails:
+        """Fit to the activations of training samples that are classified right."""
         n_classes = activations.shape[1]
-        means = np.empty((n_classes, n_classes))
-        tails = np.full((n_classes, tail_size), np.inf)
         right = activations.argmax(axis=1) == codes
+        right |= np.bincount(codes, right, n_classes)[codes] == 0  # a class never right keeps all samples
+        activations, codes = activations[right], codes[right]
+        counts = np.bincount(codes, minlength=n_classes)
+        means = np.zeros((n_classes, n_classes))
+        np.add.at(means, codes, activations)
+        means /= counts[:, np.newaxis]
+        distances = np.linalg.norm(activations - means[codes], axis=1)
+        pooled = _tail(distances, tail_fraction)
+        tails = np.full((n_classes, max(len(pooled), int(counts.max()))), np.inf)
         for code in range(n_classes):
-            of_class = codes == code
-            some = of_class & right if np.any(of_class & right) else of_class
-            means[code] = activations[some].mean(axis=0)
-            distances = np.sort(np.linalg.norm(activations[some] - means[code], axis=1))
-            size = min(tail_size, int(np.ceil(tail_fraction * len(distances))))
-            tails[code, :size] = distances[-size:]
+            own = tail_fraction * counts[code] >= _PAPERS_TAIL
+            tail = _tail(distances[codes == code], tail_fraction) if own else pooled
+            tails[code, : len(tail)] = tail
         origins = tails.min(axis=1) - _SHIFT
-        shapes, scales = fit_weibulls(tails - origins[:, np.newaxis])
-        return cls(means, origins, shapes, scales)
+        return cls(means, origins, *fit_weibulls(tails - origins[:, np.newaxis]))
 
     def outlying(self, activations: Floats) -> Floats:
-        """Return how likely each activation vector is an outlier of each class, shape (n, K)."""
-        squared = (
-            np.einsum("ij,ij->i", activations, activations)[:, np.newaxis]
-            - 2 * activations @ self.means.T
-            + np.einsum("ij,ij->i", self.means, self.means)
-        )
-        beyond = np.maximum(np.sqrt(np.maximum(squared, 0)) - self.origins, 0) / self.scales
-        with np.errstate(divide="ignore"):
-            exponent = np.minimum(self.shapes * np.log(beyond), 700.0)
-        return np.asarray(-np.expm1(-np.exp(exponent)))
+        """Return the probability that each activation vector is an outlier of each class, shape (n, K)."""
+        distances = np.sqrt(ExactIndex(self.means).squared_distances(activations))
+        beyond = np.maximum((distances - self.origins) / self.scales, np.finfo(np.float64).tiny)
+        powers = np.exp(np.minimum(self.shapes * np.log(beyond), 700.0))
+        return np.asarray(-np.expm1(-powers))
 
 
-def revised_probabilities(activations: Floats, outlying: Floats, alpha: int) -> Floats:
-    """Return the OpenMax probabilities of unknown (column 0) and of each class, shape (n, 1 + K)."""
-    n_classes = activations.shape[1]
-    alpha = min(alpha, n_classes)
+def _tail(distances: Floats, fraction: float) -> Floats:
+    """Return the largest distances."""
+    size = max(int(np.ceil(fraction * len(distances))), _LEAST_TAIL)
+    return np.sort(distances)[-size:]
+
+
+def openmax_probabilities(activations: Floats, outlying: Floats, alpha: int) -> Floats:
+    """Return the probabilities of unknown (first column) and of each class, shape (n, 1 + K).
+
+    Algorithm 2: of the alpha largest activations the one of rank i = 1, 2, ... loses the share
+    ``(alpha - i + 1) / alpha`` of what its distance makes doubtful, and unknown gets all that is lost.
+    """
+    alpha = min(alpha, activations.shape[1])
     ranked = np.argsort(-activations, axis=1, kind="stable")[:, :alpha]
-    rank_weights = np.zeros_like(activations)
-    np.put_along_axis(rank_weights, ranked, (alpha - np.arange(alpha)) / alpha, axis=1)
-    taken = activations * outlying * rank_weights
-    revised = np.column_stack([taken.sum(axis=1), activations - taken])
-    revised = np.exp(revised - revised.max(axis=1, keepdims=True))
-    return np.asarray(revised / revised.sum(axis=1, keepdims=True))
+    shares = np.zeros_like(activations)
+    np.put_along_axis(shares, ranked, (alpha - np.arange(alpha))[np.newaxis] / alpha, axis=1)
+    lost = activations * outlying * shares
+    revised = np.column_stack([lost.sum(axis=1), activations - lost])
+    return np.asarray(softmax(revised, axis=1))
 
 
 @dataclass(frozen=True)
 class _OpenMaxScore:
-    activations: Callable[[NDArray[Any]], Floats]
+    activations: Scorer
     tails: ActivationTails
     alpha: int
 
     def __call__(self, samples: NDArray[Any]) -> Floats:
         activations = self.activations(samples)
-        probabilities = revised_probabilities(activations, self.tails.outlying(activations), self.alpha)
+        probabilities = openmax_probabilities(activations, self.tails.outlying(activations), self.alpha)
         unknown, classes = probabilities[:, :1], probabilities[:, 1:]
-        return np.where(unknown < classes.max(axis=1, keepdims=True), classes, classes - unknown)
+        known_wins = classes.max(axis=1, keepdims=True) > unknown
+        return np.where(known_wins, classes, classes - unknown)
 
 
 class OpenMax(MaximumLogit):
-    """OpenMax on the logits of a logistic regression, retrained on everything."""
+    """OpenMax, with the logits of the logistic regression of `MaximumLogit` as activations.
+
+    Bendale & Boult, "Towards open set deep networks", CVPR 2016: mean activation vectors of the samples
+    classified right and a Weibull on their largest distances (Algorithm 1); revised activations and
+    the probability of unknown (Algorithm 2). Distances are Euclidean. The formula of Algorithm 2 for
+    the weights is read as the authors' code computes it, with the Weibull's distribution function.
+
+    A sample is accepted if a class is more probable than unknown *and* its probability is above the
+    threshold. So the score of a class is its probability where some class wins, and its probability
+    minus that of unknown, at most 0, where unknown wins; the threshold is never below 0.
+
+    The paper fits a Weibull to the 20 largest of 1,300 distances per class. Where `tail_fraction` of a
+    class is fewer than 20 distances, the distances of all classes are pooled: the 20 largest of 30 are
+    no tail, and a Weibull fitted to them calls half of the class outliers. Everything is trained anew
+    when samples come. The logits do not change across the directions the regression ignores, so
+    samples infinitely far away can be accepted.
+
+    Parameters
+    ----------
+    alpha : int, default=3
+        How many of the largest activations are revised; the paper's 10 are for 1,000 classes.
+    tail_fraction : float, default=0.02
+        Share of the distances that a Weibull is fitted to.
+    threshold : float or CrossClassValidation, optional
+        By default cross-class validation with `BalancedAccuracy`.
+    unknown_label : label, optional
+        By default -1 for numbers and "unknown" for text.
+    """
 
     def __init__(
         self,
         *,
         alpha: int = 3,
-        tail_size: int = 20,
-        tail_fraction: float = 0.25,
+        tail_fraction: float = 0.02,
         threshold: float | CrossClassValidation | None = None,
         unknown_label: Any = None,
     ) -> None:
         super().__init__(threshold=threshold, unknown_label=unknown_label)
         self.alpha = alpha
-        self.tail_size = tail_size
         self.tail_fraction = tail_fraction
 
-    def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
+    def _train(self, X: NDArray[Any], codes: Codes, n_classes: int) -> Scorer:
+        if self.alpha < 1 or not 0 < self.tail_fraction <= 1:
+            raise ValueError("alpha must be at least 1 and tail_fraction lie between 0 and 1.")
         activations = super()._train(X, codes, n_classes)
         if n_classes == 1:
             return activations
-        tails = ActivationTails.of(activations(X), codes, self.tail_size, self.tail_fraction)
+        tails = ActivationTails.of(activations(X), codes, self.tail_fraction)
         return _OpenMaxScore(activations, tails, self.alpha)
 
-    def _find_threshold(self, X: NDArray[Any], codes: NDArray[np.intp]) -> float:
+    def _find_threshold(self, X: NDArray[Any], codes: Codes) -> float:
         return max(super()._find_threshold(X, codes), 0.0)

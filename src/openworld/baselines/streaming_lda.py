@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import softmax
 
 from openworld.baselines.base import Scorer
 from openworld.baselines.mahalanobis import StatisticsRival, shrunk
@@ -17,21 +18,31 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _LinearDiscriminants:
+class LinearDiscriminants:
+    """Weights of shape (D, K) and biases of shape (K,); callable, it scores every class."""
+
     weights: Floats
     biases: Floats
 
-    def __call__(self, samples: NDArray[Any]) -> Floats:
+    def discriminants(self, samples: NDArray[Any]) -> Floats:
+        """Return ``w_k . z + b_k``, shape (n, K)."""
         return np.asarray(samples.astype(np.float64) @ self.weights + self.biases)
+
+    def __call__(self, samples: NDArray[Any]) -> Floats:
+        """Return the softmax of the discriminants, shape (n, K)."""
+        if len(self.biases) == 1:
+            return np.full((len(samples), 1), 0.5)
+        return np.asarray(softmax(self.discriminants(samples), axis=1))
 
 
 class StreamingLDA(StatisticsRival):
     """Linear discriminants of running class means and one running covariance (Deep SLDA).
 
     Hayes & Kanan, "Lifelong machine learning with deep streaming linear discriminant analysis", CVPR
-    Workshops 2020. Class k scores ``w_k . z + b_k`` with ``w_k = Lambda mu_k``, ``b_k = -mu_k . Lambda mu_k / 2``
-    and ``Lambda = [(1 - eps) Sigma + eps I]^-1``. As in the authors' code Sigma starts, on the samples given
-    to `fit`, as the covariance shrunk by oracle approximating shrinkage, and later samples add to it.
+    Workshops 2020. The discriminant of class k is ``w_k . z + b_k`` with ``w_k = Lambda mu_k``,
+    ``b_k = -mu_k . Lambda mu_k / 2`` and ``Lambda = [(1 - eps) Sigma + eps I]^-1``. As in the authors' code
+    Sigma starts, on the samples given to `fit`, as the covariance shrunk by oracle approximating
+    shrinkage, and later samples add to it.
 
     One difference: the paper adds ``t / (t + 1) (z - mu_y)(z - mu_y)^T`` for the sample at time t, with mu_y
     the mean before it, and 0 for a class not seen before; that depends on the order, and counts the
@@ -39,9 +50,11 @@ class StreamingLDA(StatisticsRival):
     before it, ``n_y / (n_y + 1)`` in place of ``t / (t + 1)`` makes the running sum the within-class scatter
     itself, in any order and any pieces (Welford), and this is what is added here.
 
-    The paper does not reject; here a sample is unknown where its largest discriminant is below a
-    threshold, found on the starting classes and kept. Discriminants are linear, so samples
-    infinitely far away are accepted in many directions.
+    The paper does not reject. Here the score is the softmax of the discriminants, the probability that
+    the authors' code offers; it separates unknown samples far better than the discriminants
+    themselves do. Far away the softmax tends
+    to 1 in nearly every direction, so samples infinitely far away are accepted. A single known class,
+    which calibration on two classes leaves, scores 1/2: then two classes accept the likelier one.
 
     Parameters
     ----------
@@ -65,19 +78,15 @@ class StreamingLDA(StatisticsRival):
         super().__init__(threshold=threshold, unknown_label=unknown_label)
         self.eps = eps
 
-    def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
-        self._added_by_shrinkage: Floats | float = 0.0
-        statistics = ClassStatistics("pooled").add(X, codes)
-        n_samples = float(len(X))
+    def _start(self, statistics: ClassStatistics) -> None:
+        n_samples = float(statistics.counts.sum())
         start = shrunk(statistics.scatter / n_samples, n_samples, None)
         self._added_by_shrinkage = n_samples * start - statistics.scatter
-        self._trained = statistics
-        return self._score_by(statistics, np.arange(n_classes))
 
-    def _score_by(self, statistics: ClassStatistics, order: NDArray[np.intp]) -> Scorer:
+    def _score_by(self, statistics: ClassStatistics, rows: NDArray[np.intp]) -> Scorer:
         covariance = (statistics.scatter + self._added_by_shrinkage) / statistics.counts.sum()
         regularized = (1 - self.eps) * covariance
         regularized[np.diag_indices_from(regularized)] += self.eps
-        means = statistics.means[order]
+        means = statistics.means[rows]
         weights = cho_solve(cho_factor(regularized, check_finite=False), means.T, check_finite=False)
-        return _LinearDiscriminants(weights, -0.5 * np.einsum("kd,dk->k", means, weights))
+        return LinearDiscriminants(weights, -0.5 * np.einsum("kd,dk->k", means, weights))

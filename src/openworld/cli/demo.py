@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from openworld.data.letters import Letters
-    from openworld.recognition import NearestNonOutlier
+    from openworld.recognition import OpenWorldRecognizer
 
 # One face of each family is kept to test with; the recognizer learns from the others.
 TEST_FACES = ("DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif-Bold", "STIXGeneral")
@@ -54,7 +54,7 @@ def demo(
 class Story:
     """What happened: the recognizer at the end, the accuracies before and after, and some examples."""
 
-    recognizer: NearestNonOutlier
+    recognizer: OpenWorldRecognizer
     n_named: int = 0
     before: dict[str, float] = field(default_factory=dict)
     after: dict[str, float] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def tell(letters: Letters, seed: int, say: Any) -> Story:
     """Run the loop: recognize, reject, label, learn."""
     import numpy as np
 
-    from openworld import CrossClassValidation, NCMMetric, NearestNonOutlier
+    from openworld import OpenWorldRecognizer
 
     order = np.random.default_rng(seed).permutation(letters.classes)
     starting, new, never = np.split(order[: N_STARTING + N_NEW + N_NEVER], [N_STARTING, N_STARTING + N_NEW])
@@ -74,30 +74,28 @@ def tell(letters: Letters, seed: int, say: Any) -> Story:
     def pictures(classes: Any, *, test: bool) -> Any:
         return np.isin(letters.labels, classes) & (testing == test)
 
-    recognizer = NearestNonOutlier(
-        NCMMetric(N_STARTING - 1, standardize=False), CrossClassValidation(n_folds=10)
-    )
+    recognizer, X = OpenWorldRecognizer(), letters.frequencies
     chosen = pictures(starting, test=False)
-    recognizer.fit(letters.X[chosen], letters.labels[chosen])
+    recognizer.fit(X[chosen], letters.labels[chosen])
     story = Story(recognizer)
-    say(f"Learnt {N_STARTING} letters from {chosen.sum()} pictures; tau = {recognizer.tau_:.2f}.")
+    say(f"Learnt {N_STARTING} letters from {chosen.sum()} pictures.")
 
     groups = {"known letters": starting, "new letters": new, "letters never named": never}
     tests = {name: pictures(classes, test=True) for name, classes in groups.items()}
-    before = {name: recognizer.predict(letters.X[rows]) for name, rows in tests.items()}
+    before = {name: recognizer.predict(X[rows]) for name, rows in tests.items()}
     for name, answers in before.items():
         truth = letters.labels[tests[name]] if name == "known letters" else recognizer.unknown_label_
         story.before[name] = float(np.mean(answers == truth))
 
     met = np.flatnonzero(pictures(new, test=False))
-    rejected = met[recognizer.predict(letters.X[met]) == recognizer.unknown_label_]
+    rejected = met[recognizer.predict(X[met]) == recognizer.unknown_label_]
     say(f"Met {len(met)} pictures of {N_NEW} new letters; {len(rejected)} of them were unknown to it.")
-    recognizer.partial_fit(letters.X[rejected], letters.labels[rejected])
+    recognizer.partial_fit(X[rejected], letters.labels[rejected])
     story.n_named = len(rejected)
     say(f"A person named those {len(rejected)}; now it knows {len(recognizer.classes_)} letters.")
 
     for name, rows in tests.items():
-        answers = recognizer.predict(letters.X[rows])
+        answers = recognizer.predict(X[rows])
         truth = recognizer.unknown_label_ if name == "letters never named" else letters.labels[rows]
         story.after[name] = float(np.mean(answers == truth))
         some = np.random.default_rng(seed).permutation(len(answers))[:24]

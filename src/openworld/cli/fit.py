@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ import typer
 class Recognizer(StrEnum):
     """The recognizers that can be fitted."""
 
+    openworld = "openworld"
     nno = "nno"
     ncm = "ncm"
     softmax_threshold = "softmax-threshold"
@@ -28,15 +29,17 @@ def fit(
     recognizer: Annotated[
         Recognizer,
         typer.Option(
-            help="nno answers unknown beyond tau; ncm never does; softmax-threshold is the paper's rival."
+            help="openworld is the recommended one; nno is the paper's; ncm never answers unknown; "
+            "softmax-threshold is the paper's rival."
         ),
-    ] = Recognizer.nno,
+    ] = Recognizer.openworld,
     tau: Annotated[
         float | None,
-        typer.Option(help="The distance beyond which a sample is unknown. Left out: found from the data."),
+        typer.Option(help="For nno and softmax-threshold: from where a sample is unknown. Left out: found."),
     ] = None,
     components: Annotated[
-        int | None, typer.Option(help="Dimensions of the learnt metric. Left out: at most 512.")
+        int | None,
+        typer.Option(help="For all but openworld: dimensions of the learnt metric. Left out: at most 512."),
     ] = None,
     label_column: Annotated[str | None, typer.Option(help="The array or column with the labels.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -45,42 +48,52 @@ def fit(
 
     Example: openworld fit animals.csv -o animals.ow
     """
-    from openworld import NCMMetric, NearestClassMean, NearestNonOutlier, SoftmaxThreshold, save
+    from openworld import save
     from openworld.cli.console import messages, plural, progress_bar, read_labelled
 
-    if tau is not None and recognizer is Recognizer.ncm:
-        raise ValueError("--tau has no meaning for ncm, which never answers unknown.")
+    if tau is not None and recognizer in (Recognizer.ncm, Recognizer.openworld):
+        raise ValueError(f"--tau has no meaning for {recognizer}; it is for nno and softmax-threshold.")
+    if components is not None and recognizer is Recognizer.openworld:
+        raise ValueError(
+            "--components has no meaning for openworld; it is for nno, ncm and softmax-threshold."
+        )
     if not output.parent.is_dir():
         raise FileNotFoundError(f"{output}: the folder {output.parent} does not exist.")
     X, y = read_labelled(data, label_column)
     with progress_bar() as progress:
-        task = progress.add_task("Learning the metric", total=100)
-        metric = NCMMetric(
-            components,
-            callback=lambda step, total, loss: progress.update(
-                task, completed=step, total=total, description=f"Learning the metric (loss {loss:.3f})"
-            ),
-        )
-        model: NearestClassMean | NearestNonOutlier
-        if recognizer is Recognizer.ncm:
-            model = NearestClassMean(metric)
-        elif recognizer is Recognizer.nno:
-            model = NearestNonOutlier(metric, tau)
-        else:
-            model = SoftmaxThreshold(metric, tau)
+        task = progress.add_task("Learning", total=100)
+
+        def show(step: int, total: int, loss: float) -> None:
+            progress.update(task, completed=step, total=total, description=f"Learning (loss {loss:.3f})")
+
+        model = _unfitted(recognizer, tau, components, show)
         model.fit(X, y)
-        model.metric.callback = None
+    if hasattr(model, "metric"):
+        model.metric.callback = None  # it shows progress here and has no place in a file
     save(model, output)
     found = getattr(model, "tau_", None)
     if as_json:
-        summary = {
-            "model": str(output),
-            "samples": len(X),
-            "classes": len(model.classes_),
-            "tau": found,
-        }
+        summary = {"model": str(output), "samples": len(X), "classes": len(model.classes_), "tau": found}
         typer.echo(json.dumps(summary))
         return
     known = plural(len(model.classes_), "class", "classes")
     threshold = "" if found is None else f", tau = {found:.4g}"
     messages.print(f"Learnt {known} from {plural(len(X), 'sample')}{threshold}. Wrote {output}.")
+
+
+def _unfitted(recognizer: Recognizer, tau: float | None, components: int | None, show: Any) -> Any:
+    from openworld import (
+        NCMMetric,
+        NearestClassMean,
+        NearestNonOutlier,
+        OpenWorldRecognizer,
+        SoftmaxThreshold,
+    )
+
+    if recognizer is Recognizer.openworld:
+        return OpenWorldRecognizer()
+    metric = NCMMetric(components, callback=show)
+    if recognizer is Recognizer.ncm:
+        return NearestClassMean(metric)
+    kind = NearestNonOutlier if recognizer is Recognizer.nno else SoftmaxThreshold
+    return kind(metric, tau)

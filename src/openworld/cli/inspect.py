@@ -28,18 +28,21 @@ def inspect(
     recognizer = load(model)
     description = read_description(model)
     counts = {label: recognizer.statistics_.count(label) for label in recognizer.classes_.tolist()}
-    calibration = description.get("calibration")
+    calibration = getattr(recognizer, "calibration_", None)
+    fold_taus = getattr(calibration, "fold_taus", None)
     facts = {
-        "recognizer": description["recognizer"],
+        "recognizer": type(recognizer).__name__,
         "written by openworld": description["openworld_version"],
         "classes": len(counts),
         "samples": sum(counts.values()),
         "features": recognizer.n_features_in_,
-        "metric": description["metric"]["type"],
-        "dimensions": int(recognizer.metric_.W_.shape[1]),
+        "metric": type(recognizer.metric_).__name__,
+        "dimensions": len(recognizer.metric_.get_feature_names_out()),
         "unknown is called": recognizer.unknown_label_,
-        "tau": description.get("tau"),
-        "tau of each fold": calibration and calibration["fold_taus"],
+        "tau": getattr(recognizer, "tau_", None),
+        "tau of each fold": None if fold_taus is None else list(fold_taus),
+        "threshold": getattr(calibration, "threshold", None),
+        "OSCR area when classes are left out": getattr(calibration, "quality", None),
         "file bytes": model.stat().st_size,
     }
     if as_json:

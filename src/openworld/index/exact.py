@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
 
-_BLOCK = 1 << 15  # numbers worked on at a time, few enough to stay in a processor's cache
+# Numbers worked on at a time, few enough to stay in a processor's cache.
+_BLOCK = 1 << 15
+_RANKS_AT_ONCE = 1 << 20
 
 
 class _Prepared(NamedTuple):
@@ -67,10 +69,11 @@ class ExactIndex:
         centred = samples - prepared.origin
         # Samples so far away that products overflow have infinite distances, whatever their ranks.
         with np.errstate(over="ignore", invalid="ignore"):
+            squared_norms = np.einsum("ij,ij->i", centred, centred)
+            centred *= -2
             ranks = centred @ prepared.means.T
-            ranks *= -2
             ranks += prepared.squared_norms
-        return ranks, np.einsum("ij,ij->i", centred, centred)
+        return ranks, squared_norms
 
     def nearest(self, samples: Floats, n: int = 1) -> tuple[Floats, Positions]:
         """Find the n nearest means of each sample, or all means if there are fewer.
@@ -89,14 +92,45 @@ class ExactIndex:
         """
         if n < 1:
             raise ValueError(f"n must be at least 1; got {n}.")
+        n_rows = max(16, _RANKS_AT_ONCE // len(self))
+        blocks = [
+            self._nearest(samples[start : start + n_rows], min(n, len(self)))
+            for start in range(0, max(len(samples), 1), n_rows)
+        ]
+        return np.concatenate([d for d, _ in blocks]), np.concatenate([p for _, p in blocks])
+
+    def _nearest(self, samples: Floats, n: int) -> tuple[Floats, Positions]:
         ranks, squared_norms = self._rank(samples)
-        positions, doubtful = _smallest(ranks, squared_norms, min(n, len(self)), samples.shape[1])
-        distances, positions = self._by_distance(samples, positions)
+        positions, doubtful = _smallest(ranks, squared_norms, n, samples.shape[1])
+        if n == 1:
+            distances = self._nearest_distances(samples, positions, ranks, squared_norms)
+        else:
+            distances, positions = self._by_distance(samples, positions)
         for i, candidates in doubtful:
             found = self._by_distance(samples[i : i + 1], candidates[np.newaxis])
             distances[i], positions[i] = found[0][0, :n], found[1][0, :n]
         with np.errstate(over="ignore"):
             return distances.astype(ranks.dtype, copy=False), positions
+
+    def _nearest_distances(
+        self, samples: Floats, positions: Positions, ranks: Floats, squared_norms: Floats
+    ) -> Floats:
+        """Return the distance of each sample to its nearest mean.
+
+        Where a sample is not much nearer to it than to the origin, the differences of what is seen from
+        the origin are as exact as their type allows; the other samples are worked on in float64.
+        """
+        prepared = self._single if samples.dtype == np.float32 else self._double
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = samples - prepared.origin
+            differences -= prepared.means[positions[:, 0]]
+            distances: Floats = np.sqrt(np.einsum("ij,ij->i", differences, differences))[:, np.newaxis]
+            squared = np.take_along_axis(ranks, positions, axis=1)[:, 0] + squared_norms
+            near = np.flatnonzero(~(squared_norms <= 16 * squared))
+        if len(near):
+            distances = distances.astype(np.float64)
+            distances[near] = self._by_distance(samples[near], positions[near])[0]
+        return distances
 
     def _by_distance(self, samples: Floats, positions: Positions) -> tuple[Floats, Positions]:
         """Return the distances of each sample to the means at its positions, ascending, and the positions."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -52,7 +53,8 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     unknown_label: Any
     metric_: Any
     statistics_: ClassStatistics
-    # Whether far from all data, in every direction, the answer is unknown.
+    # Whether far from all data, in every direction of the metric's space, the answer is unknown. With fewer
+    # components than features some directions are lost before they get there (Theorem 2).
     accepts_bounded_region = True
 
     # -- learning ---------------------------------------------------------------------------------
@@ -225,9 +227,8 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_rows = int(np.clip(_CHUNK_DISTANCES // max(1, len(self.statistics_)), 16, _CHUNK_ROWS))
         for start in range(0, len(samples), n_rows):
             chunk = as_float(samples[start : start + n_rows])
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # so far away as to overflow: an outlier for all
+            # What overflows is an outlier for all classes. X was found finite above: once is enough.
+            with np.errstate(over="ignore", invalid="ignore"), config_context(assume_finite=True):
                 projected = np.asarray(self.metric_.transform(chunk))
             yield projected
 

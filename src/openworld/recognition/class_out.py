@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
+from scipy.special import expit, logit
 
 from openworld.recognition.adaptive_metric import Whitening, unit
 from openworld.recognition.class_statistics import ClassStatistics
@@ -189,7 +188,10 @@ def oscr_area(known: NDArray[np.float64], correct: NDArray[np.bool_], unknown: N
 def _logistic(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[float, float]:
     """Fit the probability of being right as a logistic curve of the score, rising with it."""
     if right.all() or not right.any():
-        return 1.0, 0.0
+        share = (right.sum() + 1) / (len(right) + 2)  # as certain as so many samples allow
+        return 1.0, float(logit(share) - scores.mean())
+    from sklearn.linear_model import LogisticRegression  # loads much that nothing else here needs
+
     centre, spread = float(scores.mean()), float(scores.std()) or 1.0
     model = LogisticRegression(C=100.0).fit((scores[:, np.newaxis] - centre) / spread, right)
     slope = max(float(model.coef_[0, 0]) / spread, 1e-3)

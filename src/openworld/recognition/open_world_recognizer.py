@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -103,9 +104,10 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Memory: the scatter and the map of the metric, 12 L^2 bytes with L the number of features or
-    `n_lifted`; 4 D bytes for each sample of the reservoir; 4 L bytes for each class. More than 4,096
-    features are always lifted. Learning a batch of n samples costs n L^2; the first prediction after it
-    refreshes metric and threshold at the cost of a few L^3, whatever the number of classes.
+    `n_lifted`; 4 D bytes for each sample of the reservoir, or 8 D where float32 is too coarse for the
+    features; 4 L bytes for each class. More than 4,096 features are always lifted. Learning a batch of n
+    samples costs n L^2; the first prediction after it refreshes metric and threshold at the cost of a
+    few L^3, whatever the number of classes.
 
     A forgotten class leaves its share of the within-class scatter behind, which tells how samples vary
     but nothing about that class's place.
@@ -157,10 +159,12 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         with unchanged_on_error(self):
+            self._check_parameters()
             samples, labels = start_training(self, X, y)
+            _check_range(samples)
             if len(np.unique(labels)) < 2:
                 raise ValueError("OpenWorldRecognizer needs at least 2 classes to start with; got 1 class.")
-            self.reservoir_ = Reservoir(self.reservoir_size)
+            self.reservoir_ = Reservoir(self.reservoir_size, dtype=_reservoir_dtype(samples))
             self.reservoir_.add(samples, labels)
             self._lengths = _length_statistics(samples, labels)
             candidates = [metric.fit(samples, labels) for metric in self._candidates(samples.shape[1])]
@@ -168,6 +172,14 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._forget_model()
             self._current()  # a threshold that cannot be found is an error of fit, not of predict
         return self
+
+    def _check_parameters(self) -> None:
+        for name, least in (("n_lifted", 0), ("reservoir_size", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < least:
+                raise ValueError(f"{name} must be a whole number, {least} or more; got {value!r}.")
+        if not isinstance(self.refresh_growth, Real) or not 0 <= self.refresh_growth < np.inf:
+            raise ValueError(f"refresh_growth must be a number, 0 or more; got {self.refresh_growth!r}.")
 
     def _candidates(self, n_features: int) -> list[AdaptiveMetric]:
         """Return the representations to choose from, simplest first: of equals the first is taken."""
@@ -204,6 +216,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.fit(X, y)
         with unchanged_on_error(self):
             samples, labels = continue_training(self, X, y)
+            _check_range(samples)
             batch = represented_statistics(self.metric_.representation_, samples, labels)
             lengths = _length_statistics(samples, labels)
             self.statistics_.check_combines(batch)
@@ -241,9 +254,9 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
         """Make one class of several, with the mean of all their samples."""
-        parts = {as_key(label) for label in labels}
+        parts = list(dict.fromkeys(as_key(label) for label in labels))
         self._check_new_label(into)
-        if len(set(self.statistics_.labels) - parts - {as_key(into)}) < 1:
+        if not set(self.statistics_.labels) - {*parts, as_key(into)}:
             raise ValueError("OpenWorldRecognizer needs at least 2 classes; merging these would leave 1.")
         self.statistics_.merge(parts, into)
         self._lengths.merge(parts, into)
@@ -262,11 +275,13 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         empty = deepcopy(self)
         empty.metric_.statistics_ = ClassStatistics("pooled")
         empty._lengths = ClassStatistics("per_class")
-        empty.reservoir_ = Reservoir(self.reservoir_size)
+        empty.reservoir_ = self.reservoir_.empty()
         empty._forget_model()
         return empty
 
     def __add__(self, other: Self) -> Self:
+        for part in (self, other) if type(self) is type(other) else ():
+            check_is_fitted(part)
         if type(self) is not type(other) or not _same_representation(self.metric_, other.metric_):
             raise ValueError(
                 "Only models with one representation can be added: make the parts with without_classes()."
@@ -316,7 +331,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the decision on every class, shape (n, K), columns as in `classes_`; positive accepts."""
         model = self._current()
         parts = [_decision(scores, radial, model) for scores, radial in self._scored_chunks(X, model)]
-        return np.concatenate(parts).astype(np.float64)
+        return np.concatenate(parts)
 
     def membership(self, X: ArrayLike) -> Doubles:
         """Return how likely each sample is of each class, shape (n, K), from 0 to 1.
@@ -339,10 +354,9 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         distances : array of shape (n_samples, n)
             ``1 - s_c(x)``, ascending.
         """
-        decision, model = self.decision_function(X), self._current()
-        n = min(n, len(model.classes))
-        order = np.argsort(-decision, axis=1, kind="stable")[:, :n]
+        model = self._current()
         scores = np.concatenate([scores for scores, _ in self._scored_chunks(X, model)])
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : min(n, len(model.classes))]
         return model.classes[order], 1 - np.take_along_axis(scores.astype(np.float64), order, axis=1)
 
     def _scored_chunks(self, X: ArrayLike, model: _Model) -> Iterator[tuple[Floats, Doubles | float]]:
@@ -372,7 +386,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         kept = self._cache["metric"]
         if not kept or n_samples > (1 + self.refresh_growth) * kept[0][0]:
             calibration = self._calibrate(self.metric_, classes, order)
-            kept[:] = [(n_samples, Whitening.of(self.statistics_), calibration)]
+            self.metric_.whitening_ = Whitening.of(self.statistics_)
+            kept[:] = [(n_samples, self.metric_.whitening_, calibration)]
         _, whitening, calibration = kept[0]
         means = whitening(self.statistics_.means[order].astype(np.float32))
         samples, codes = self.reservoir_.samples(classes, self.reservoir_.size)
@@ -395,6 +410,33 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             hold_out(metric.statistics_, order, metric.representation_(samples), codes), self.objective
         )
 
+    def _state(self) -> tuple[float, _Model] | None:
+        """Return what a model file keeps: how many samples the metric is from, and what predictions need.
+
+        None where too little is known to predict, as in a part that is to be added to others.
+        """
+        try:
+            model = self._current()
+        except ValueError:
+            return None
+        return self._cache["metric"][0][0], model
+
+    def _restore(
+        self,
+        metric: AdaptiveMetric,
+        lengths: ClassStatistics,
+        reservoir: Reservoir,
+        state: tuple[float, ClassOut, Floats, Floats, Doubles] | None,
+    ) -> None:
+        """Set what was learnt, as read from a model file."""
+        self.metric_, self._lengths, self.reservoir_ = metric, lengths, reservoir
+        self._forget_model()
+        if state is not None:
+            n_samples, calibration, unit_means, penalties, radii = state
+            classes, whitening = _sorted(metric.statistics_)[0], metric.whitening_
+            self._cache["metric"].append((n_samples, whitening, calibration))
+            self._cache["model"].append(_Model(classes, whitening, unit_means, penalties, radii, calibration))
+
     def _means_changed(self) -> None:
         self._cache["model"].clear()
 
@@ -415,10 +457,33 @@ def _sorted(statistics: ClassStatistics) -> tuple[NDArray[Any], NDArray[np.intp]
     return classes[order], order
 
 
+def _check_range(samples: NDArray[Any]) -> None:
+    if samples.dtype.kind == "f" and max(samples.max(), -samples.min()) > np.finfo(np.float32).max:
+        raise ValueError(
+            f"X holds values beyond {np.finfo(np.float32).max:.2g}, too large to learn from: look for wrong "
+            "values in X."
+        )
+
+
+def _reservoir_dtype(samples: NDArray[Any]) -> type[np.floating[Any]]:
+    """Return float32, unless rounding to it would blur what sets samples apart, as with a large offset."""
+    if np.can_cast(samples.dtype, np.float32):
+        return np.float32
+    largest, spread = np.abs(samples).max(axis=0).astype(np.float64), samples.std(axis=0, dtype=np.float64)
+    constant = spread <= 10 * np.finfo(np.float64).eps * largest
+    blurred = np.spacing(largest.astype(np.float32)) > 1e-3 * spread
+    return np.float64 if np.any(blurred & ~constant) else np.float32
+
+
+def _lengths_of(samples: NDArray[Any]) -> Doubles:
+    with np.errstate(over="ignore"):  # infinitely long is long enough
+        squares = np.einsum("ij,ij->i", samples, samples, dtype=np.float64, casting="same_kind")
+    return np.asarray(np.sqrt(squares))
+
+
 def _length_statistics(samples: NDArray[Any], labels: NDArray[Any]) -> ClassStatistics:
     """Return count, sum and scatter of the lengths of each class's samples."""
-    lengths = np.linalg.norm(samples.astype(np.float64), axis=1)
-    return ClassStatistics("per_class").add(lengths[:, np.newaxis], labels)
+    return ClassStatistics("per_class").add(_lengths_of(samples)[:, np.newaxis], labels)
 
 
 def _radii(lengths: ClassStatistics, classes: NDArray[Any]) -> Doubles:
@@ -431,23 +496,26 @@ def _radii(lengths: ClassStatistics, classes: NDArray[Any]) -> Doubles:
 
 def _radial(samples: NDArray[Any], radii: Doubles) -> Doubles | float:
     """Return the radial factor of every sample and class: 1 within the radius, 0 from twice the radius on."""
-    lengths = np.linalg.norm(samples.astype(np.float64, copy=False), axis=1)
+    lengths = _lengths_of(samples)
     if lengths.max() <= radii.min():
         return 1.0
-    return np.asarray(np.clip(2 - lengths[:, np.newaxis] / radii, 0, 1))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip(2 - lengths[:, np.newaxis] / radii, 0, 1))
 
 
-def _decision(scores: Floats, radial: Doubles | float, model: _Model) -> NDArray[Any]:
+def _decision(scores: Floats, radial: Doubles | float, model: _Model) -> Doubles:
     """Return angular times radial factor, minus the threshold.
 
     Scores lie between -2 and 1, so ``(2 + s) / 3`` is an abating function from 0 to 1 like the radial one.
     """
-    return np.asarray((2 + scores) * radial / 3 - (2 + model.calibration.threshold) / 3)
+    angular = (2 + scores.astype(np.float64)) / 3
+    return np.asarray(angular * radial - (2 + model.calibration.threshold) / 3)
 
 
 def _same_representation(a: AdaptiveMetric, b: AdaptiveMetric) -> bool:
     left, right = a.representation_, b.representation_
-    same = (left.n_features, left.n_lifted, left.seed) == (right.n_features, right.n_lifted, right.seed)
+    same = (left.n_features, left.n_lifted, left.length) == (right.n_features, right.n_lifted, right.length)
+    same = same and (not left.n_lifted or np.array_equal(left.rows, right.rows))
     if left.mean is None or right.mean is None or left.scale is None or right.scale is None:
         return same and left.mean is right.mean
     return same and np.array_equal(left.mean, right.mean) and np.array_equal(left.scale, right.scale)

@@ -13,6 +13,8 @@ from openworld.recognition.labels import as_key
 
 Floats = NDArray[np.floating[Any]]
 
+_ROWS_AT_ONCE = 4096
+
 
 class Reservoir:
     """At most `size` samples of each class: those whose content has the smallest hash.
@@ -20,7 +22,8 @@ class Reservoir:
     While there are few classes each may keep more, up to `total` samples in all.
 
     The hash stands for a random number that belongs to the sample, so the choice is a uniform sample of
-    the distinct samples, the same whatever the order they came in; two reservoirs merge exactly.
+    the distinct samples, the same whatever the order they came in; two reservoirs merge exactly. Samples
+    are rounded to `dtype` first.
     """
 
     def __init__(self, size: int, total: int = 1200, dtype: DTypeLike = np.float32) -> None:
@@ -31,11 +34,14 @@ class Reservoir:
 
     def add(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
         """Offer samples; each class keeps those with the smallest hashes."""
-        samples = np.ascontiguousarray(samples, dtype=self.dtype)
-        for sample, label in zip(samples, labels, strict=True):
-            digest = hashlib.blake2b(sample.tobytes(), digest_size=8).digest()
-            self._kept.setdefault(as_key(label), {})[int.from_bytes(digest)] = sample.copy()
-        self._trim()
+        for start in range(0, len(samples), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            some = np.ascontiguousarray(samples[rows], dtype=self.dtype)
+            for sample, label in zip(some, labels[rows], strict=True):
+                digest = hashlib.blake2b(sample.tobytes(), digest_size=8).digest()
+                # A copy: the sample alone, not a view that keeps all the others.
+                self._kept.setdefault(as_key(label), {})[int.from_bytes(digest)] = sample.copy()
+            self._trim()
 
     @property
     def per_class(self) -> int:

@@ -1,0 +1,11 @@
+"""Model files: safetensors for the arrays, JSON for the rest. Nothing in them is ever executed.
+
+`file.py` reads and writes them, `documents.py` turns a model into a document with arrays and back, and
+what is particular to a kind of model stands in a file of its own.
+"""
+
+from openworld.model_file.documents import FORMAT_VERSION
+from openworld.model_file.file import load, read_description, save
+from openworld.model_file.packing import ModelFileError
+
+__all__ = ["FORMAT_VERSION", "ModelFileError", "load", "read_description", "save"]

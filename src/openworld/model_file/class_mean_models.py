@@ -1,0 +1,141 @@
+"""NearestNonOutlier, NearestClassMean and SoftmaxThreshold: a metric, class means and perhaps tau."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from openworld.model_file.packing import (
+    Arrays,
+    Document,
+    ModelFileError,
+    is_own_objective,
+    pack_labels,
+    pack_objective,
+    plain_random_state,
+    require,
+    require_floats,
+    unpack_labels,
+    unpack_objective,
+)
+from openworld.recognition import (
+    Calibration,
+    ClassStatistics,
+    CrossClassValidation,
+    EuclideanMetric,
+    NCMMetric,
+)
+from openworld.recognition.thresholded import ThresholdMixin
+
+_METRICS = {kind.__name__: kind for kind in (NCMMetric, EuclideanMetric)}
+_METRIC_CURVES = (
+    "loss_curve_",
+    "held_out_loss_curve_",
+    "steps_curve_",
+    "seconds_curve_",
+    "n_iter_",
+    "seconds_",
+)
+
+
+def describe(model: Any) -> tuple[Document, Arrays]:
+    """Return what is particular to a recognizer by class means."""
+    metric, metric_arrays = _describe_metric(model.metric_)
+    document: Document = {
+        "parameters": {},
+        "metric_given": None if model.metric is None else _describe_estimator(model.metric),
+        "metric": metric,
+    }
+    if hasattr(model, "tau_"):
+        document["parameters"]["tau"] = _describe_tau(model.tau)
+        document["tau"] = model.tau_
+        document["calibration"] = None if model.calibration_ is None else asdict(model.calibration_)
+    arrays = {
+        "sums": model.statistics_.sums.reshape(len(model.statistics_), model.n_features_in_),
+        "projected_means": model._projected.rows,
+        **metric_arrays,
+    }
+    return document, arrays
+
+
+def _describe_metric(metric: Any) -> tuple[Document, Arrays]:
+    document = _describe_estimator(metric)
+    arrays = {"metric.mean": metric.mean_, "metric.scale": metric.scale_, "metric.W": metric.W_}
+    if isinstance(metric, NCMMetric):
+        arrays["metric.biases"] = metric.biases_
+        document["classes"] = pack_labels(metric.classes_.tolist())
+        document["curves"] = {name: getattr(metric, name) for name in _METRIC_CURVES}
+    return document, arrays
+
+
+def _describe_estimator(metric: Any) -> Document:
+    name = type(metric).__name__
+    if _METRICS.get(name) is not type(metric):
+        raise ModelFileError(
+            f"Cannot save a model with a metric of type {name}; these can be saved: {', '.join(_METRICS)}."
+        )
+    parameters = {key: value for key, value in metric.get_params().items() if key != "callback"}
+    return {"type": name, "parameters": plain_random_state(parameters)}
+
+
+def _describe_tau(tau: Any) -> Any:
+    if tau is None or not hasattr(tau, "held_out"):
+        return None if tau is None else float(tau)
+    if type(tau) is not CrossClassValidation or is_own_objective(tau.objective):
+        raise ModelFileError("Cannot save a calibration of your own making; set tau to a number to save.")
+    return {**plain_random_state(tau.get_params()), "objective": pack_objective(tau.objective)}
+
+
+def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) -> Any:
+    """Return a recognizer by class means; `labels` and the counts were checked before."""
+    parameters, given = document["parameters"], document["metric_given"]
+    if "tau" in parameters:
+        parameters["tau"] = _restore_tau(parameters["tau"])
+    model = kind(metric=None if given is None else _restore_estimator(given), **parameters)
+    n_features = document["n_features"]
+    metric = _restore_metric(document["metric"], arrays, n_features)
+    sums = require_floats(arrays["sums"], (len(labels), n_features), "sums")
+    projected = arrays["projected_means"]
+    require_floats(projected, (len(labels), metric.W_.shape[1]), "projected means")
+    if isinstance(model, ThresholdMixin):
+        model.tau_ = document["tau"]
+        model.calibration_ = _restore_calibration(document["calibration"])
+    model._restore(metric, ClassStatistics.restore(labels, arrays["counts"], sums), projected)
+    return model
+
+
+def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> Any:
+    metric = _restore_estimator(document)
+    mean, scale, W = arrays["metric.mean"], arrays["metric.scale"], arrays["metric.W"]
+    require_floats(mean, (n_features,), "metric")
+    require_floats(scale, (n_features,), "metric")
+    require_floats(W, (n_features, W.shape[-1]), "metric")
+    require(bool(np.all(scale > 0)), "metric")
+    metric.n_features_in_ = n_features
+    metric._set_metric(mean, scale, W)
+    if isinstance(metric, NCMMetric):
+        metric.classes_ = np.array(unpack_labels(document["classes"]))
+        metric.biases_ = require_floats(arrays["metric.biases"], (len(metric.classes_),), "metric")
+        for name in _METRIC_CURVES:
+            setattr(metric, name, document["curves"][name])
+    return metric
+
+
+def _restore_estimator(document: Mapping[str, Any]) -> Any:
+    return _METRICS[document["type"]](**document["parameters"])
+
+
+def _restore_tau(tau: Any) -> Any:
+    if not isinstance(tau, dict):
+        return tau
+    return CrossClassValidation(**{**tau, "objective": unpack_objective(tau["objective"])})
+
+
+def _restore_calibration(calibration: Document | None) -> Calibration | None:
+    if calibration is None:
+        return None
+    tau = float(calibration.pop("tau"))
+    return Calibration(tau, **{name: tuple(map(float, values)) for name, values in calibration.items()})

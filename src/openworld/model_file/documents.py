@@ -1,0 +1,76 @@
+"""From a model to a document with arrays, and back: what all recognizers have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openworld._version import __version__
+from openworld.model_file import class_mean_models, open_world_models
+from openworld.model_file.packing import (
+    Arrays,
+    Document,
+    ModelFileError,
+    pack_labels,
+    require,
+    require_floats,
+    require_whole,
+    unpack_label,
+    unpack_labels,
+)
+from openworld.recognition import NearestClassMean, NearestNonOutlier, OpenWorldRecognizer, SoftmaxThreshold
+from openworld.recognition.labels import as_array, check_unknown_label
+
+FORMAT_VERSION = 1
+
+_KINDS = (NearestNonOutlier, NearestClassMean, SoftmaxThreshold, OpenWorldRecognizer)
+_RECOGNIZERS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
+
+
+def _particular(kind: type) -> Any:
+    return open_world_models if kind is OpenWorldRecognizer else class_mean_models
+
+
+def describe(model: Any) -> tuple[Document, Arrays]:
+    """Return the document and the arrays of a fitted recognizer."""
+    name = type(model).__name__
+    if _RECOGNIZERS.get(name) is not type(model):
+        raise ModelFileError(f"Cannot save a {name}; these can be saved: {', '.join(_RECOGNIZERS)}.")
+    if not hasattr(model, "statistics_"):
+        raise ModelFileError(f"This {name} is not fitted yet: there is nothing to save.")
+    particular, arrays = _particular(type(model)).describe(model)
+    document: Document = {
+        "format_version": FORMAT_VERSION,
+        "openworld_version": __version__,
+        "recognizer": name,
+        "classes": pack_labels(model.statistics_.labels),
+        "unknown_label": pack_labels([model.unknown_label_]),
+        "n_features": model.n_features_in_,
+        "feature_names": list(map(str, getattr(model, "feature_names_in_", []))) or None,
+        **particular,
+    }
+    document["parameters"]["unknown_label"] = pack_labels([model.unknown_label])
+    arrays["counts"] = model.statistics_.counts
+    return document, {key: np.ascontiguousarray(array) for key, array in arrays.items()}
+
+
+def restore(document: Document, arrays: Arrays) -> Any:
+    """Return the recognizer that was described, or raise where the parts do not fit together."""
+    kind = _RECOGNIZERS[document["recognizer"]]
+    n_features = require_whole(document["n_features"], "features", 1)
+    labels = unpack_labels(document["classes"])
+    require(len(set(labels)) == len(labels), "classes")
+    counts = require_floats(arrays["counts"], (len(labels),), "counts")
+    require(bool(np.all(counts > 0)), "counts")
+    parameters = dict(document["parameters"])
+    parameters["unknown_label"] = unpack_label(parameters["unknown_label"])
+    unknown_label = unpack_label(document["unknown_label"])
+    check_unknown_label(unknown_label, as_array(labels or [unknown_label])[: len(labels)])
+    model = _particular(kind).restore(kind, {**document, "parameters": parameters}, arrays, labels)
+    model.unknown_label_, model.n_features_in_ = unknown_label, n_features
+    names = document["feature_names"]
+    if names is not None:
+        require(isinstance(names, list) and len(names) == n_features, "feature names")
+        model.feature_names_in_ = np.array(list(map(str, names)), dtype=object)
+    return model

@@ -1,0 +1,132 @@
+"""Reading and writing model files, all or nothing.
+
+A file holds the arrays of the model and, in the safetensors header, two texts: `openworld`, a JSON
+document with the format version and all that is not an array, and `sha256`, the digest of both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from openworld._version import __version__
+from openworld.model_file.documents import FORMAT_VERSION, describe, restore
+from openworld.model_file.packing import Arrays, Document, ModelFileError, as_text, require
+
+# What reading nonsense can raise: no such key or row, a wrong type or value, too large, too deeply nested.
+_UNSOUND = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted recognizer to a file, all or nothing.
+
+    The file is written beside its place, flushed to disk and then moved there, so a crash leaves
+    either the old file or the new one.
+
+    Parameters
+    ----------
+    model : OpenWorldRecognizer, NearestNonOutlier, NearestClassMean or SoftmaxThreshold
+    path : path
+        The customary ending is `.ow`.
+    """
+    document, arrays = describe(model)
+    text = as_text(document)
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    os.close(handle)
+    try:
+        save_file(arrays, temporary, metadata={"openworld": text, "sha256": _digest(text, arrays)})
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _flush_folder(target.parent)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a recognizer that predicts to the last bit as the saved one did.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is truncated, altered, of another kind, or written by a newer openworld.
+    FileNotFoundError
+        If there is no such file.
+    """
+    _refuse_folder(path)
+    try:
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if not {"openworld", "sha256"} <= set(metadata):
+                raise ModelFileError(f"{path} is a safetensors file, but not an openworld model.")
+            text = metadata["openworld"]
+            document = json.loads(text)
+            version = document["format_version"]
+            if version != FORMAT_VERSION:
+                raise ModelFileError(
+                    f"{path} has format {version}; this openworld ({__version__}) reads format "
+                    f"{FORMAT_VERSION}. Update openworld."
+                )
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- not a dict
+        if _digest(text, arrays) != metadata["sha256"]:
+            raise ModelFileError(f"{path} was altered after it was written: its checksum does not fit.")
+        return restore(document, arrays)
+    except ModelFileError:
+        raise
+    except SafetensorError as error:
+        raise ModelFileError(f"{path} is not an openworld model file, or it is damaged ({error}).") from error
+    except _UNSOUND as error:
+        raise ModelFileError(f"{path} does not describe a sound model ({error!r}).") from error
+
+
+def read_description(path: str | os.PathLike[str]) -> Document:
+    """Read the JSON document of a model file without its arrays and without checking them."""
+    _refuse_folder(path)
+    try:
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            document = json.loads((file.metadata() or {})["openworld"])
+            require(isinstance(document, dict), "parts")
+            return dict(document)
+    except (SafetensorError, *_UNSOUND) as error:
+        raise ModelFileError(f"{path} is not an openworld model file, or it is damaged.") from error
+
+
+def _refuse_folder(path: str | os.PathLike[str]) -> None:
+    if os.path.isdir(path):
+        raise ModelFileError(f"{path} is a folder, not a model file.")
+
+
+def _digest(text: str, arrays: Arrays) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.data.cast("B") if array.size else b"")
+    return digest.hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the move itself durable, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,182 @@
+"""OpenWorldRecognizer: representation, statistics, reservoir, and all that predictions read.
+
+What is drawn at random or computed by BLAS is stored, not made anew: numpy promises the stream of a seed
+for one version only, and the last bit of a product of matrices differs from machine to machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.model_file.packing import (
+    Arrays,
+    Document,
+    ModelFileError,
+    is_own_objective,
+    pack_objective,
+    plain_random_state,
+    require,
+    require_floats,
+    require_number,
+    require_whole,
+    unpack_objective,
+)
+from openworld.recognition import AdaptiveMetric, ClassStatistics, OpenWorldRecognizer
+from openworld.recognition.adaptive_metric import Whitening
+from openworld.recognition.class_out import ClassOut
+from openworld.recognition.representation import Representation
+from openworld.recognition.reservoir import Reservoir
+
+
+def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
+    """Return what is particular to this recognizer, brought up to date where it can predict."""
+    if is_own_objective(model.objective):
+        raise ModelFileError("Cannot save an objective of your own making; set one of openworld's to save.")
+    parameters = plain_random_state(model.get_params(deep=False))
+    try:
+        _check_parameters(parameters)
+    except ValueError as error:
+        raise ModelFileError(f"Cannot save this model: {error}.") from error
+    state = model._state()
+    metric, metric_arrays = _describe_metric(model.metric_)
+    labels, lengths = model.statistics_.labels, model._lengths
+    samples, codes = model.reservoir_.samples(np.array(labels, dtype=object), sys.maxsize)
+    document: Document = {
+        "parameters": {**parameters, "objective": pack_objective(model.objective)},
+        "metric": metric,
+        "reservoir": {
+            "size": model.reservoir_.size,
+            "total": model.reservoir_.total,
+            "dtype": model.reservoir_.dtype.name,
+            "samples_of_class": np.bincount(codes, minlength=len(labels)).tolist(),
+        },
+        "state": None if state is None else {"n_samples": state[0], **asdict(state[1].calibration)},
+    }
+    arrays = {**metric_arrays, "reservoir": samples.reshape(-1, model.n_features_in_)}
+    if labels:  # a model that knows no class yet has no statistics
+        rows = [lengths.row(label) for label in labels]
+        arrays |= {"sums": model.statistics_.sums, "scatter": model.statistics_.scatter}
+        arrays["length_sums"] = lengths.sums[rows, 0]
+        arrays["length_scatter"] = np.array([lengths.class_scatter(label)[0, 0] for label in labels])
+    if state is not None:
+        arrays |= {name: getattr(state[1], name) for name in ("unit_means", "penalties", "radii")}
+    return document, arrays
+
+
+def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
+    representation, whitening = metric.representation_, metric.whitening_
+    document = {
+        "type": "AdaptiveMetric",
+        "standardize": representation.mean is not None,
+        "n_lifted": representation.n_lifted,
+        **plain_random_state({"random_state": representation.seed}),
+        "length": representation.length,
+        "shrinkage": whitening.shrinkage,
+    }
+    arrays: Arrays = {"metric.centre": whitening.centre, "metric.map": whitening.map}
+    if representation.n_lifted:
+        arrays["metric.rows"] = representation.rows
+    if representation.mean is not None and representation.scale is not None:
+        arrays |= {"metric.mean": representation.mean, "metric.scale": representation.scale}
+    return document, arrays
+
+
+def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) -> Any:
+    """Return the recognizer; `labels` and the counts were checked before."""
+    parameters = {**document["parameters"]}
+    parameters["objective"] = unpack_objective(parameters["objective"])
+    _check_parameters(parameters)
+    model: OpenWorldRecognizer = kind(**parameters)
+    counts, n_features = arrays["counts"], document["n_features"]
+    metric = _restore_metric(document["metric"], arrays, n_features)
+    metric.statistics_, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
+    if labels:
+        n_classes, n_dimensions = len(labels), metric.representation_.n_dimensions
+        sums = require_floats(arrays["sums"], (n_classes, n_dimensions), "sums")
+        scatter = require_floats(arrays["scatter"], (n_dimensions, n_dimensions), "scatter")
+        length_sums = require_floats(arrays["length_sums"], (n_classes,), "lengths")
+        length_scatter = require_floats(arrays["length_scatter"], (n_classes,), "lengths")
+        require(bool(np.all(scatter.diagonal() >= 0)), "scatter")
+        require(bool(np.all(length_sums >= 0) and np.all(length_scatter >= 0)), "lengths")
+        metric.statistics_ = ClassStatistics.restore(labels, counts, sums, "pooled", scatter)
+        lengths = ClassStatistics.restore(
+            labels, counts, length_sums[:, np.newaxis], "per_class", length_scatter[:, np.newaxis, np.newaxis]
+        )
+    reservoir = _restore_reservoir(document["reservoir"], arrays["reservoir"], labels, counts, n_features)
+    model._restore(metric, lengths, reservoir, _restore_state(document["state"], arrays, metric))
+    return model
+
+
+def _check_parameters(parameters: Document) -> None:
+    require_whole(parameters["n_lifted"], "parameters")
+    require_whole(parameters["reservoir_size"], "parameters", 1)
+    require_number(parameters["refresh_growth"], "parameters", 0)
+    if parameters["random_state"] is not None:
+        require_whole(parameters["random_state"], "parameters")
+
+
+def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> AdaptiveMetric:
+    require(document["type"] == "AdaptiveMetric" and isinstance(document["standardize"], bool), "metric")
+    standardize, n_lifted = document["standardize"], require_whole(document["n_lifted"], "metric")
+    seed, mean, scale = document["random_state"], None, None
+    if seed is not None:
+        require_whole(seed, "metric")
+    if standardize:
+        mean = require_floats(arrays["metric.mean"], (n_features,), "metric")
+        scale = require_floats(arrays["metric.scale"], (n_features,), "metric")
+        require(bool(np.all(scale > 0)), "metric")
+    length = require_number(document["length"], "metric", np.finfo(np.float64).tiny)
+    representation = Representation(n_features, n_lifted, seed, mean, scale, length)
+    if n_lifted:
+        shape = (n_features + standardize, n_lifted)
+        representation = representation.with_rows(
+            require_floats(arrays["metric.rows"], shape, "metric", np.float32)
+        )
+    n_dimensions = representation.n_dimensions
+    metric = AdaptiveMetric(standardize=standardize, n_lifted=n_lifted, random_state=seed)
+    metric.n_features_in_, metric.representation_ = n_features, representation
+    metric.whitening_ = Whitening(
+        require_floats(arrays["metric.centre"], (n_dimensions,), "metric", np.float32),
+        require_floats(arrays["metric.map"], (n_dimensions, n_dimensions), "metric", np.float32),
+        require_number(document["shrinkage"], "metric", 0),
+    )
+    return metric
+
+
+def _restore_reservoir(
+    document: Document, samples: NDArray[Any], labels: list[Any], counts: NDArray[Any], n_features: int
+) -> Reservoir:
+    n_samples = document["samples_of_class"]
+    require(isinstance(n_samples, list) and len(n_samples) == len(labels), "reservoir")
+    of_class = np.array([require_whole(n, "reservoir", 1) for n in n_samples], dtype=np.intp)
+    require(bool(np.all(of_class <= counts)), "reservoir")
+    size = require_whole(document["size"], "reservoir", 1)
+    total = require_whole(document["total"], "reservoir")
+    dtype = document["dtype"]
+    require(dtype in ("float32", "float64"), "reservoir")
+    require_floats(samples, (int(of_class.sum()), n_features), "reservoir", dtype)
+    reservoir = Reservoir(size, total, dtype)
+    reservoir.add(samples, np.repeat(np.array(labels, dtype=object), of_class))
+    return reservoir
+
+
+def _restore_state(document: Document | None, arrays: Arrays, metric: AdaptiveMetric) -> Any:
+    """Return when the metric was refreshed, the calibration, and the arrays that predictions read."""
+    if document is None:
+        return None
+    calibration = {name: require_number(value, "state") for name, value in document.items()}
+    n_samples = calibration.pop("n_samples")
+    n_classes = len(metric.statistics_)
+    require(n_classes > 1 and calibration["slope"] > 0, "state")
+    unit_means = require_floats(
+        arrays["unit_means"], (n_classes, metric.representation_.n_dimensions), "state", np.float32
+    )
+    penalties = require_floats(arrays["penalties"], (n_classes,), "state", np.float32)
+    radii = require_floats(arrays["radii"], (n_classes,), "state")
+    require(bool(np.all(radii > 0)), "state")
+    return n_samples, ClassOut(**calibration), unit_means, penalties, radii

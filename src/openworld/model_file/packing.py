@@ -1,0 +1,127 @@
+"""What the documents of all models are made of: labels, parameters, objectives, and checks of arrays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from openworld.recognition import F1, BalancedAccuracy, FalseAcceptRate, KnownRecall
+from openworld.recognition.labels import label_kind
+
+Arrays = dict[str, NDArray[Any]]
+Document = dict[str, Any]
+
+_OBJECTIVES = {kind.__name__: kind for kind in (F1, FalseAcceptRate, KnownRecall, BalancedAccuracy)}
+
+
+class ModelFileError(ValueError):
+    """A model cannot be written, or a file is not a sound model file."""
+
+
+def as_text(document: Document) -> str:
+    """Write the document as plain ASCII, so that any label can be stored."""
+    try:
+        return json.dumps(document, allow_nan=False, sort_keys=True, default=_plain_number)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"The model holds something that has no place in a file: {error}.") from error
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is neither a number nor a text")
+
+
+def plain_random_state(parameters: Document) -> Document:
+    """Replace a random generator, which has no place in a file, by None; a seed stays."""
+    if "random_state" not in parameters:
+        return parameters
+    seed = parameters["random_state"]
+    return {**parameters, "random_state": int(seed) if isinstance(seed, int | np.integer) else None}
+
+
+# -- checks -------------------------------------------------------------------------------------------
+
+
+def require(sound: bool, what: str) -> None:
+    """Raise unless a part of a document is sound."""
+    if not sound:
+        raise ValueError(f"the {what} of the model do not fit together")
+
+
+def require_floats(
+    array: NDArray[Any], shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float64
+) -> NDArray[Any]:
+    """Return the array if it has this shape and type and every value is finite."""
+    require(array.dtype == dtype and array.shape == shape and bool(np.all(np.isfinite(array))), what)
+    return array
+
+
+def require_number(value: Any, what: str, least: float = -np.inf) -> float:
+    """Return the value if it is a finite number, not below `least`."""
+    require(isinstance(value, Real) and not isinstance(value, bool), what)
+    number = float(value)
+    require(bool(np.isfinite(number)) and number >= least, what)
+    return number
+
+
+def require_whole(value: Any, what: str, least: int = 0) -> int:
+    """Return the value if it is a whole number, not below `least`."""
+    require(isinstance(value, Integral) and not isinstance(value, bool), what)
+    require(int(value) >= least, what)
+    return int(value)
+
+
+# -- labels -------------------------------------------------------------------------------------------
+
+
+def pack_labels(labels: list[Any]) -> Document | None:
+    """Describe labels of one kind; [None] becomes None."""
+    if labels == [None]:
+        return None
+    kind = label_kind(labels)
+    values = [label.decode("latin-1") for label in labels] if kind == "bytes" else labels
+    return {
+        "kind": kind,
+        "values": [value.item() if isinstance(value, np.generic) else value for value in values],
+    }
+
+
+def unpack_labels(packed: Document) -> list[Any]:
+    """Return the labels that were packed."""
+    values: list[Any] = packed["values"]
+    require(isinstance(values, list), "labels")
+    if packed["kind"] == "bytes":
+        return [value.encode("latin-1") for value in values]
+    require(not values or label_kind(values) == packed["kind"], "labels")
+    return values
+
+
+def unpack_label(packed: Document | None) -> Any:
+    """Return a single label that was packed."""
+    return None if packed is None else unpack_labels(packed)[0]
+
+
+# -- objectives ---------------------------------------------------------------------------------------
+
+
+def is_own_objective(objective: Any) -> bool:
+    """Tell whether the objective is not one of the package, and so cannot be read back."""
+    return _OBJECTIVES.get(type(objective).__name__) is not type(objective)
+
+
+def pack_objective(objective: Any) -> Document:
+    """Describe an objective of the package."""
+    return {"type": type(objective).__name__, **asdict(objective)}
+
+
+def unpack_objective(packed: Document) -> Any:
+    """Return the objective that was packed."""
+    parameters = dict(packed)
+    kind = _OBJECTIVES[parameters.pop("type")]
+    return kind(**{name: require_number(value, "objective") for name, value in parameters.items()})

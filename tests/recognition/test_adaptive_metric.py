@@ -1,0 +1,297 @@
+"""The adaptive metric against scikit-learn's shrinkage, and against itself in other pieces and orders."""
+
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.covariance import OAS, oas
+from sklearn.datasets import load_iris
+
+from openworld import AdaptiveMetric, ClassStatistics
+from openworld.recognition.adaptive_metric import (
+    Whitening,
+    oracle_approximating_shrinkage,
+    represented_statistics,
+    unit,
+)
+
+X, Y = load_iris(return_X_y=True)
+FORMS = [{"standardize": s, "n_lifted": n} for s in (False, True) for n in (0, 12)]
+EVERY_FORM = pytest.mark.parametrize("form", FORMS, ids=str)
+
+
+# --- Shrinkage ---
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("n_samples", "n_features"), [(5, 3), (4, 30), (200, 10), (1000, 2)])
+def test_shrinkage_is_that_of_scikit_learn(n_samples, n_features, seed):
+    random = np.random.default_rng(seed)
+    samples = random.normal(size=(n_samples, n_features)) @ random.normal(size=(n_features, n_features))
+    expected = oas(samples, assume_centered=True)[1]
+    covariance = samples.T @ samples / n_samples
+    assert oracle_approximating_shrinkage(covariance, n_samples) == pytest.approx(expected, rel=1e-12)
+
+
+def test_shrinkage_of_special_covariances():
+    assert oracle_approximating_shrinkage(np.eye(4), 100) == 1.0
+    assert oracle_approximating_shrinkage(np.zeros((4, 4)), 100) == 1.0
+    assert oracle_approximating_shrinkage(np.array([[2.0]]), 100) == 1.0
+    many = oracle_approximating_shrinkage(np.diag([1.0, 2.0, 3.0]), 1e9)
+    assert 0 < many < 1e-6
+
+
+# --- Whitening ---
+
+
+def statistics_of(n_samples=3000, n_features=6, seed=0):
+    random = np.random.default_rng(seed)
+    shape = np.eye(n_features) + 0.3 * random.normal(size=(n_features, n_features))
+    centres = 3 * random.normal(size=(4, n_features))
+    labels = np.arange(n_samples) % 4
+    samples = centres[labels] + random.normal(size=(n_samples, n_features)) @ shape
+    return samples, labels, ClassStatistics("pooled").add(samples, labels)
+
+
+def within_class_covariance(samples, labels):
+    residues = np.concatenate([samples[labels == c] - samples[labels == c].mean(axis=0) for c in set(labels)])
+    return residues.T @ residues / (len(samples) - len(set(labels)))
+
+
+def test_whitening_makes_the_within_class_covariance_the_identity():
+    samples, labels, statistics = statistics_of()
+    whitening = Whitening.of(statistics)
+    found = within_class_covariance(whitening(samples.astype(np.float32)).astype(np.float64), labels)
+    assert whitening.shrinkage < 0.01
+    np.testing.assert_allclose(found, np.eye(6), atol=0.05)
+
+
+@pytest.mark.parametrize("n_samples", [12, 60, 3000])
+def test_whitening_is_that_of_the_shrunk_covariance(n_samples):
+    """``map^T C map = 1`` for the within-class covariance C shrunk as scikit-learn shrinks."""
+    samples, labels, statistics = statistics_of(n_samples)
+    whitening = Whitening.of(statistics)
+    covariance = within_class_covariance(samples, labels)
+    s = oracle_approximating_shrinkage(covariance, n_samples - 4)
+    assert whitening.shrinkage == pytest.approx(s)
+    shrunk = (1 - s) * covariance + s * np.trace(covariance) / 6 * np.eye(6)
+    np.testing.assert_allclose(whitening.map.T @ shrunk @ whitening.map, np.eye(6), atol=5e-3)
+    np.testing.assert_allclose(whitening.centre, statistics.means.mean(axis=0), rtol=1e-5, atol=1e-5)
+
+
+def test_whitening_agrees_with_scikit_learn_on_one_class():
+    """One class is a plain covariance; OAS divides by n, the whitening by n - 1."""
+    random = np.random.default_rng(0)
+    samples = random.normal(size=(5000, 4)) @ random.normal(size=(4, 4))
+    whitening = Whitening.of(ClassStatistics("pooled").add(samples, np.zeros(5000, dtype=int)))
+    found = np.linalg.inv((whitening.map @ whitening.map.T).astype(np.float64))
+    np.testing.assert_allclose(found, OAS().fit(samples).covariance_, rtol=2e-3, atol=1e-3)
+
+
+def test_classes_of_one_sample_leave_the_space_as_it_is():
+    samples = np.random.default_rng(0).normal(size=(5, 3))
+    whitening = Whitening.of(ClassStatistics("pooled").add(samples, np.arange(5)))
+    assert whitening.shrinkage == 1.0
+    np.testing.assert_array_equal(whitening.map, np.eye(3))
+
+
+@pytest.mark.parametrize("n_samples", [100.0, 1e6])
+@pytest.mark.parametrize("n_features", [10, 700])
+def test_a_direction_that_stands_out_far(n_samples, n_features):
+    """With hundreds of features and many samples, float32 cannot factorize it without a higher floor."""
+    direction = np.random.default_rng(0).random(n_features)
+    statistics = ClassStatistics.restore(
+        [0, 1],
+        np.array([n_samples, n_samples]),
+        np.zeros((2, n_features)),
+        "pooled",
+        2 * n_samples * np.outer(direction, direction),
+    )
+    whitening = Whitening.of(statistics)
+    assert np.all(np.isfinite(whitening.map))
+    along, across = direction / np.linalg.norm(direction), np.eye(n_features)[0]
+    across = across - (across @ along) * along
+    stretch = [np.linalg.norm(d.astype(np.float32) @ whitening.map) for d in (along, across)]
+    assert stretch[1] > 10 * stretch[0]
+
+
+def test_what_rounding_leaves_of_a_covariance_does_not_matter():
+    """Taking away the sample that made up the scatter leaves a covariance that is not positive."""
+    for leftover in (-1e-20 * np.eye(3), np.diag([1e-40, 0, 0]), -np.eye(3), np.diag([-1.0, 2.0, 1.0])):
+        statistics = ClassStatistics.restore(
+            [0, 1], np.array([5.0, 5.0]), np.array([[1.0, 0, 0], [0, 1, 0]]), "pooled", leftover
+        )
+        found = unit(Whitening.of(statistics)(np.eye(3, dtype=np.float32)))
+        assert np.all(np.isfinite(found))
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6])
+def test_the_unit_of_the_features_does_not_matter(scale):
+    samples, labels, statistics = statistics_of(40)
+    scaled = ClassStatistics("pooled").add(samples * scale, labels)
+    found = unit(Whitening.of(scaled)((samples * scale).astype(np.float32)))
+    np.testing.assert_allclose(found, unit(Whitening.of(statistics)(samples.astype(np.float32))), atol=1e-4)
+
+
+def test_unit():
+    vectors = np.array([[3.0, 4.0], [0.0, 0.0], [1e-30, 0.0]], dtype=np.float32)
+    np.testing.assert_allclose(unit(vectors)[0], [0.6, 0.8], rtol=1e-6)
+    assert unit(vectors)[1].tolist() == [0.0, 0.0]
+    assert np.all(np.isfinite(unit(vectors)))
+
+
+# --- Pieces and orders ---
+
+
+@EVERY_FORM
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), n_pieces=st.integers(2, 12))
+def test_any_pieces_in_any_order(form, seed, n_pieces):
+    """From the same start, which fixes the constants of standardizing."""
+    start, rest = np.arange(0, 150, 3), np.setdiff1d(np.arange(150), np.arange(0, 150, 3))
+    together = AdaptiveMetric(**form).fit(X[start], Y[start]).partial_fit(X[rest], Y[rest])
+    order = np.random.default_rng(seed).permutation(rest)
+    metric = AdaptiveMetric(**form).fit(X[start], Y[start])
+    for piece in np.array_split(order, n_pieces):
+        metric.partial_fit(X[piece], Y[piece])
+    np.testing.assert_allclose(metric.statistics_.scatter, together.statistics_.scatter, atol=1e-6)
+    assert metric.whitening_.shrinkage == pytest.approx(together.whitening_.shrinkage, rel=1e-6)
+    np.testing.assert_allclose(metric.transform(X), together.transform(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("n_lifted", [0, 12])
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+def test_one_class_at_a_time_is_all_at_once(order, n_lifted):
+    """Without standardizing there is nothing that the first class decides for the others."""
+    together = AdaptiveMetric(n_lifted=n_lifted).fit(X, Y)
+    metric = AdaptiveMetric(n_lifted=n_lifted)
+    for label in order:
+        metric.partial_fit(X[label == Y], Y[label == Y])
+    np.testing.assert_allclose(metric.statistics_.scatter, together.statistics_.scatter, atol=1e-6)
+    for label in range(3):
+        np.testing.assert_allclose(
+            metric.statistics_.mean(label), together.statistics_.mean(label), atol=1e-6, rtol=1e-6
+        )
+    np.testing.assert_allclose(metric.transform(X), together.transform(X), atol=1e-6)
+
+
+@EVERY_FORM
+def test_no_sample_is_stored(form):
+    random = np.random.default_rng(0)
+    few, many = random.normal(size=(60, 5)) + 3, random.normal(size=(20_000, 5)) + 3
+    metric = AdaptiveMetric(**form).fit(few, np.arange(60) % 3)
+    before = len(pickle.dumps(metric))
+    metric.partial_fit(many, np.arange(20_000) % 3)
+    assert abs(len(pickle.dumps(metric)) - before) < 100
+
+
+@EVERY_FORM
+def test_represented_statistics_in_pieces(form, monkeypatch):
+    representation = AdaptiveMetric(**form).fit(X, Y).representation_
+    whole = represented_statistics(representation, X, Y)
+    monkeypatch.setattr("openworld.recognition.adaptive_metric._ROWS_AT_ONCE", 7)
+    pieces = represented_statistics(representation, X, Y)
+    np.testing.assert_allclose(pieces.scatter, whole.scatter, atol=1e-5)
+    np.testing.assert_allclose(pieces.sums, whole.sums, rtol=1e-5, atol=1e-5)
+
+
+# --- Use ---
+
+
+@EVERY_FORM
+def test_transform(form):
+    metric = AdaptiveMetric(**form).fit(X, Y)
+    found = metric.transform(X)
+    assert found.dtype == np.float32
+    assert found.shape == (150, metric.representation_.n_dimensions)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
+    assert len(metric.get_feature_names_out()) == found.shape[1]
+    # Samples of one class point the same way, those of different classes do not.
+    same = np.mean([found[label == Y] @ found[label == Y].T for label in range(3)])
+    other = np.mean([found[label == Y] @ found[label != Y].T for label in range(3)])
+    assert same > other + 0.3
+
+
+@EVERY_FORM
+@pytest.mark.parametrize(
+    ("samples", "labels"),
+    [
+        (np.repeat(X[::10], 6, axis=0), np.repeat(Y[::10], 6)),
+        (np.column_stack([X, np.full(150, 0.1), np.zeros(150)]), Y),
+        (np.column_stack([X, X, X]), Y),
+        (X[[0, 60, 120]], [0, 1, 2]),
+        (np.ones((6, 3)), [0, 0, 1, 1, 2, 2]),
+        (np.zeros((4, 1)), [0, 0, 1, 1]),
+        (X[:1], [0]),
+    ],
+    ids=["duplicates", "constant features", "repeated features", "one each", "all the same", "zero", "one"],
+)
+def test_little_to_learn_from(form, samples, labels):
+    metric = AdaptiveMetric(**form).fit(samples, labels)
+    assert np.all(np.isfinite(metric.transform(samples)))
+    metric.partial_fit(samples[:1], labels[:1])
+    assert np.all(np.isfinite(metric.transform(samples)))
+
+
+def test_many_features_need_a_lift():
+    random = np.random.default_rng(0)
+    samples, labels = random.normal(size=(8, 4097)), np.arange(8) % 2
+    with pytest.raises(ValueError, match=r"4097 features.*set n_lifted, for example to 2000"):
+        AdaptiveMetric().fit(samples, labels)
+    metric = AdaptiveMetric(n_lifted=20).fit(samples, labels)
+    assert metric.transform(samples).shape == (8, 20)
+    assert metric.whitening_.map.shape == (20, 20)
+
+
+def test_a_negative_lift_is_refused():
+    with pytest.raises(ValueError, match="n_lifted must be 0 or more; got -1"):
+        AdaptiveMetric(n_lifted=-1).fit(X, Y)
+
+
+@EVERY_FORM
+@pytest.mark.parametrize(
+    ("samples", "labels", "error"),
+    [(X[:, :3], Y, ValueError), (X, Y.astype(str), TypeError), (X[:3], [0, 1], ValueError)],
+    ids=["features", "kind of label", "number of labels"],
+)
+def test_a_refused_batch_changes_nothing(form, samples, labels, error):
+    metric = AdaptiveMetric(**form).fit(X, Y)
+    before = deepcopy(metric)
+    with pytest.raises(error):
+        metric.partial_fit(samples, labels)
+    np.testing.assert_array_equal(metric.transform(X), before.transform(X))
+    np.testing.assert_array_equal(metric.statistics_.counts, before.statistics_.counts)
+
+
+@pytest.mark.parametrize("n_lifted", [0, 12])
+def test_other_types_agree(n_lifted):
+    counts = np.random.default_rng(0).integers(0, 255, size=(60, 6)).astype(np.uint8)
+    labels = np.arange(60) % 3
+    expected = AdaptiveMetric(n_lifted=n_lifted).fit(counts.astype(np.float64), labels)
+    for dtype in (np.uint8, np.float32, np.int64):
+        metric = AdaptiveMetric(n_lifted=n_lifted).fit(counts[:20].astype(dtype), labels[:20])
+        metric.partial_fit(counts[20:].astype(dtype), labels[20:])
+        np.testing.assert_allclose(
+            metric.transform(counts.astype(dtype)), expected.transform(counts), atol=1e-3
+        )
+
+
+def test_random_state_determines_the_lift():
+    one, same, other = (AdaptiveMetric(n_lifted=12, random_state=s).fit(X, Y).transform(X) for s in (0, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    assert not np.allclose(one, other)
+
+
+def test_it_serves_nearest_class_means():
+    """The metric learns with the recognizer."""
+    from openworld import NearestNonOutlier
+
+    model = NearestNonOutlier(AdaptiveMetric(standardize=True), tau=0.9).fit(X[:100], Y[:100])
+    model.partial_fit(X[100:], Y[100:])
+    assert model.metric_.statistics_.counts.sum() == 150
+    answers = model.predict(X)
+    assert np.mean(answers[answers >= 0] == Y[answers >= 0]) > 0.85

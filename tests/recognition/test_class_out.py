@@ -1,0 +1,336 @@
+"""Calibration by leaving classes out, against brute force."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+
+from openworld import F1, BalancedAccuracy, ClassStatistics, FalseAcceptRate, KnownRecall
+from openworld.evaluation.score_measures import Scores
+from openworld.evaluation.score_measures import oscr_area as measured_oscr_area
+from openworld.recognition import class_out
+from openworld.recognition.adaptive_metric import Whitening, unit
+from openworld.recognition.class_out import (
+    TIGHTNESS_WEIGHTS,
+    ClassOut,
+    HeldOut,
+    calibrate,
+    hold_out,
+    oscr_area,
+    tightness,
+)
+from openworld.recognition.threshold import best_threshold
+
+IRIS, CODES = load_iris(return_X_y=True)
+OBJECTIVES = [F1(0.9), F1(0.0), FalseAcceptRate(0.1), KnownRecall(0.8), BalancedAccuracy()]
+
+
+# --- Tightness ---
+
+
+def cosine(a, b):
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def tightness_by_hand(samples, codes, shown):
+    """Similarity of every shown sample to the mean of all others of its class, averaged."""
+    similarities = {}
+    for i in shown:
+        others = [j for j in range(len(samples)) if codes[j] == codes[i] and j != i]
+        if others:
+            others_mean = samples[others].mean(axis=0)
+            similarities.setdefault(codes[i], []).append(cosine(samples[i], others_mean))
+    everything = [value for values in similarities.values() for value in values]
+    average = np.mean(everything) if everything else 1.0
+    return [np.mean(similarities[c]) if c in similarities else average for c in range(codes.max() + 1)]
+
+
+@pytest.mark.parametrize("sizes", [(5, 9, 3), (2, 2), (1, 6, 1), (1, 1), (4, 1, 2)])
+@pytest.mark.parametrize("per_class", [1, 2, 100])
+def test_tightness(sizes, per_class):
+    random = np.random.default_rng(0)
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    samples = random.normal(size=(len(codes), 4)) + 2 * random.normal(size=(len(sizes), 4))[codes]
+    means = np.array([samples[codes == c].mean(axis=0) for c in range(len(sizes))])
+    shown = np.concatenate([np.flatnonzero(codes == c)[:per_class] for c in range(len(sizes))])
+    few = samples[shown].astype(np.float32)
+    found = tightness(unit(few), few, codes[shown], means.astype(np.float32), np.array(sizes, dtype=float))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, tightness_by_hand(samples, codes, shown), atol=1e-5)
+
+
+def test_a_class_that_shows_no_sample_gets_the_average():
+    samples = np.array([[1.0, 0.1], [1.0, -0.1]], dtype=np.float32)
+    means = np.array([[1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
+    found = tightness(unit(samples), samples, np.array([0, 0]), means, np.array([2.0, 5.0]))
+    assert found[1] == found[0]
+
+
+# --- Holding out ---
+
+
+def data(sizes=(8, 5, 11, 2), n_features=3, seed=0):
+    random = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    centres = random.normal(size=(len(sizes), n_features))
+    samples = centres[codes] + random.normal(size=(len(codes), n_features))
+    return samples.astype(np.float32), codes
+
+
+def kept_of(codes, per_class):
+    return np.concatenate([np.flatnonzero(codes == c)[:per_class] for c in np.unique(codes)])
+
+
+@pytest.mark.parametrize("per_class", [2, 4, 100])
+@pytest.mark.parametrize("names", [[30, 20, 10, 0], ["d", "a", "c", "b"], [True, False, True, False]])
+def test_holding_out_is_refitting_without_the_held_samples(per_class, names):
+    """A third at a time, everything else refitted from the samples; class names are not in order."""
+    if names[0] is True:
+        names = names[:2]
+    samples, codes = data(sizes=(8, 5, 11, 2)[: len(names)])
+    labels = np.array([names[code] for code in codes])
+    statistics = ClassStatistics("pooled").add(samples, labels)
+    order = np.array([statistics.row(name) for name in names])
+    kept = kept_of(codes, per_class)
+    found = hold_out(statistics, order, samples[kept], codes[kept])
+
+    rank = np.concatenate([np.arange(np.sum(codes[kept] == c)) for c in range(len(names))])
+    start = 0
+    for fold in range(3):
+        held = kept[rank % 3 == fold]
+        if not len(held):
+            continue
+        rest = np.setdiff1d(np.arange(len(codes)), held)
+        shown = np.setdiff1d(kept, held)
+        whitening = Whitening.of(ClassStatistics("pooled").add(samples[rest], codes[rest]))
+        white = whitening(samples)
+        means = np.array([white[rest][codes[rest] == c].mean(axis=0) for c in range(len(names))])
+        end = start + len(held)
+        assert found.codes[start:end].tolist() == codes[held].tolist()
+        expected = [[cosine(white[i], mean) for mean in means] for i in held]
+        np.testing.assert_allclose(found.similarities[start:end], expected, atol=1e-4)
+        expected = tightness_by_hand(white[rest], codes[rest], [list(rest).index(i) for i in shown])
+        np.testing.assert_allclose(found.tightness[start:end], [expected] * len(held), atol=1e-4)
+        start = end
+    assert start == len(found.codes) == len(kept)
+
+
+def test_held_samples_are_not_in_the_statistics_they_are_judged_by(monkeypatch):
+    samples, codes = data()
+    statistics = ClassStatistics("pooled").add(samples, codes)
+    counts, scatter = statistics.counts.copy(), statistics.scatter.copy()
+    used, judged = [], []
+    of, judge = Whitening.of.__func__, class_out._judge
+
+    def spy_on_statistics(cls, rest):
+        used.append(rest)
+        return of(cls, rest)
+
+    def spy_on_held(rest, labels, given, given_codes, held):
+        judged.append(held.copy())
+        return judge(rest, labels, given, given_codes, held)
+
+    monkeypatch.setattr(Whitening, "of", classmethod(spy_on_statistics))
+    monkeypatch.setattr(class_out, "_judge", spy_on_held)
+    hold_out(statistics, np.arange(4), samples, codes)
+    assert len(used) == len(judged) == 3
+    for rest, held in zip(used, judged, strict=True):
+        without = ClassStatistics("pooled").add(samples[~held], codes[~held])
+        np.testing.assert_allclose(rest.counts, without.counts)
+        np.testing.assert_allclose(rest.means, without.means, atol=1e-6)
+        np.testing.assert_allclose(rest.scatter, without.scatter, atol=1e-6)
+    assert np.sum(judged, axis=0).tolist() == [1] * len(codes)  # each sample is held out exactly once
+    np.testing.assert_array_equal(statistics.counts, counts)  # and what was learnt is left alone
+    np.testing.assert_array_equal(statistics.scatter, scatter)
+
+
+def test_a_held_sample_tells_nothing_about_itself():
+    """A sample far from its class is similar to it only as long as it has a part in the mean."""
+    random = np.random.default_rng(0)
+    samples = random.normal(size=(12, 3)).astype(np.float32) * 0.1 + np.repeat(np.eye(3)[:2], 6, axis=0)
+    samples[0] = [0, 0, 50]
+    codes = np.repeat([0, 1], 6)
+    samples = samples.astype(np.float32)
+    statistics = ClassStatistics("pooled").add(samples, codes)
+    found = hold_out(statistics, np.arange(2), samples, codes)
+    whitening = Whitening.of(statistics)
+    seen = unit(whitening(samples[:1])) @ unit(whitening(statistics.means.astype(np.float32))).T
+    assert found.similarities[0, 0] < seen[0, 0] - 0.5
+
+
+def test_classes_of_one_sample_are_not_judged_but_judge():
+    samples, codes = data(sizes=(1, 6, 1, 4))
+    statistics = ClassStatistics("pooled").add(samples, codes)
+    found = hold_out(statistics, np.arange(4), samples, codes)
+    assert sorted(found.codes.tolist()) == [1] * 6 + [3] * 4
+    assert found.similarities.shape == (10, 4)
+
+
+def test_no_class_is_ever_emptied():
+    samples, codes = data(sizes=(2, 2, 3))
+    statistics = ClassStatistics("pooled").add(samples, codes)
+    found = hold_out(statistics, np.arange(3), samples, codes)
+    assert sorted(found.codes.tolist()) == [0, 0, 1, 1, 2, 2, 2]
+    assert np.all(np.isfinite(found.similarities))
+
+
+def test_nothing_to_hold_out():
+    samples, codes = data(sizes=(1, 1, 1))
+    statistics = ClassStatistics("pooled").add(samples, codes)
+    with pytest.raises(ValueError, match="at least 2 classes with 2 samples each"):
+        hold_out(statistics, np.arange(3), samples, codes)
+
+
+def test_repeated_samples_of_which_one_is_shown():
+    samples = np.repeat(np.eye(3, dtype=np.float32), 5, axis=0)
+    statistics = ClassStatistics("pooled").add(samples, np.repeat([0, 1, 2], 5))
+    found = hold_out(statistics, np.arange(3), np.eye(3, dtype=np.float32), np.arange(3))
+    assert found.similarities.argmax(axis=1).tolist() == found.codes.tolist()
+
+
+# --- OSCR ---
+
+
+@given(
+    known=st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=25),
+    unknown=st.lists(st.integers(0, 6), min_size=1, max_size=25),
+)
+def test_oscr_area_with_ties(known, unknown):
+    scores = np.array([score for score, _ in known], dtype=float) / 7
+    correct, others = np.array([right for _, right in known]), np.array(unknown, dtype=float) / 7
+    pairs = [
+        (1.0 if a > b else 0.5 if a == b else 0.0) * right
+        for a, right in zip(scores, correct, strict=True)
+        for b in others
+    ]
+    found = oscr_area(scores, correct, others)
+    assert found == pytest.approx(np.mean(pairs))
+    assert found == pytest.approx(measured_oscr_area(Scores.of(scores, others, correct)))
+
+
+# --- Calibration ---
+
+
+def held_out(n=60, n_classes=5, seed=0, signal=1.0):
+    """Scores with some signal, and classes of different tightness."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, n_classes, size=n)
+    tight = random.uniform(0.2, 0.9, size=n_classes)
+    similarities = random.uniform(-0.3, 0.4, size=(n, n_classes)) + 0.4 * tight
+    similarities[np.arange(n), codes] += signal * tight[codes] * random.uniform(0, 1, size=n)
+    return HeldOut(
+        similarities.astype(np.float32),
+        np.broadcast_to(tight.astype(np.float32), similarities.shape),
+        codes.astype(np.intp),
+    )
+
+
+def known_and_unknown(held, weight):
+    """Each sample once with all classes known, and once with its own class taken out."""
+    known, correct, unknown = [], [], []
+    for similarity, tight, code in zip(held.similarities, held.tightness, held.codes, strict=True):
+        scores = (similarity - np.float32(weight) * tight).astype(np.float64)
+        known.append(max(scores))
+        correct.append(int(np.argmax(scores)) == code)
+        unknown.append(max(score for c, score in enumerate(scores) if c != code))
+    return np.array(known), np.array(correct), np.array(unknown)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_weight_is_taken(seed):
+    held = held_out(seed=seed)
+    qualities = {w: oscr_area(*known_and_unknown(held, w)) for w in TIGHTNESS_WEIGHTS}
+    found = calibrate(held, BalancedAccuracy())
+    assert found.quality == pytest.approx(max(qualities.values()), abs=1e-6)
+    assert qualities[found.weight] == pytest.approx(found.quality, abs=1e-6)
+
+
+def test_every_weight_is_the_best_for_some_data():
+    weights = {calibrate(held_out(n=30, seed=seed), BalancedAccuracy()).weight for seed in range(60)}
+    assert weights == set(TIGHTNESS_WEIGHTS)
+
+
+def test_of_equally_good_weights_the_smallest():
+    held = HeldOut(np.eye(3, dtype=np.float32), np.full((3, 3), 0.5, dtype=np.float32), np.arange(3))
+    assert calibrate(held, BalancedAccuracy()).weight == 0.0
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_threshold_is_the_best_there_is(objective, seed):
+    held = held_out(seed=seed, signal=0.6)
+    found = calibrate(held, objective)
+    known, _, unknown = known_and_unknown(held, found.weight)
+
+    def value_at(threshold):
+        accepted = np.array([[np.sum(known > threshold)], [np.sum(unknown > threshold)]], dtype=float)
+        return float(objective.value(*accepted, len(known), len(unknown))[0])
+
+    scores = np.unique(np.r_[known, unknown])
+    every_cut = [scores[0] - 1, *((scores[1:] + scores[:-1]) / 2), scores[-1] + 1]
+    assert value_at(found.threshold) == pytest.approx(max(map(value_at, every_cut)))
+
+
+def test_the_threshold_is_best_threshold_upside_down():
+    held = held_out()
+    found = calibrate(held, F1(0.5))
+    known, _, unknown = known_and_unknown(held, found.weight)
+    assert -found.threshold == pytest.approx(best_threshold(-known, -unknown, F1(0.5))[0])
+
+
+def test_calibration_on_iris_is_sound():
+    statistics = ClassStatistics("pooled").add(IRIS.astype(np.float32), CODES)
+    held = hold_out(statistics, np.arange(3), IRIS.astype(np.float32), CODES.astype(np.intp))
+    found = calibrate(held, BalancedAccuracy())
+    assert found.quality > 0.7
+    assert -1 < found.threshold < 1
+    assert found.slope > 0
+
+
+# --- Probabilities ---
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_probability_rises_with_the_score(seed):
+    found = calibrate(held_out(seed=seed), BalancedAccuracy())
+    probabilities = found.probability(np.linspace(-2, 2, 101, dtype=np.float32))
+    assert probabilities.dtype == np.float64
+    assert np.all(np.diff(probabilities) >= 0)
+    assert np.all((probabilities >= 0) & (probabilities <= 1))
+
+
+def test_probability_rises_even_where_the_samples_say_otherwise():
+    scores = np.linspace(0, 1, 50)
+    slope, _ = class_out._logistic(scores, scores < 0.5)
+    assert slope > 0
+
+
+@pytest.mark.parametrize(("slope", "intercept"), [(8.0, -2.0), (30.0, 3.0), (2.0, 0.5)])
+def test_the_logistic_curve_is_found_again(slope, intercept):
+    random = np.random.default_rng(0)
+    scores = random.uniform(-0.6, 0.8, size=20_000)
+    right = random.uniform(size=20_000) < 1 / (1 + np.exp(-slope * scores - intercept))
+    found = class_out._logistic(scores, right)
+    assert found == pytest.approx((slope, intercept), rel=0.1)
+    probability = ClassOut(0.0, 0.0, *found, 1.0).probability(scores.astype(np.float32))
+    for low, high in ((0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.01)):
+        bin_ = (probability >= low) & (probability < high)
+        if bin_.sum() > 300:
+            assert probability[bin_].mean() == pytest.approx(right[bin_].mean(), abs=0.04)
+
+
+def test_separable_scores_give_a_finite_curve():
+    held = HeldOut(np.eye(4, dtype=np.float32), np.zeros((4, 4), dtype=np.float32), np.arange(4))
+    found = calibrate(held, BalancedAccuracy())
+    assert np.isfinite(found.slope)
+    assert found.probability(np.float32([0.0, 1.0])).round(1).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("n", [10, 1000])
+def test_never_right_is_never_likely(n):
+    similarities = np.tile(np.float32([0.9, 0.1]), (n, 1))
+    held = HeldOut(similarities, np.zeros((n, 2), dtype=np.float32), np.ones(n, dtype=np.intp))
+    found = calibrate(held, BalancedAccuracy())
+    assert found.quality == 0
+    assert found.probability(np.float32([0.9]))[0] < 1 / n

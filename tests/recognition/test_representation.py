@@ -1,0 +1,202 @@
+"""Each step of the representation against the same step written out."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from openworld.recognition.representation import Representation
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(40, 5)) * [1, 10, 0.1, 3, 1] + [0, 5, 0, -2, 100]
+EVERY_FORM = pytest.mark.parametrize(
+    ("standardize", "n_lifted"), [(standardize, n) for standardize in (False, True) for n in (0, 30)]
+)
+
+
+def signed_root(x):
+    return np.array([np.sign(value) * np.sqrt(abs(value)) for value in x])
+
+
+def by_hand(x, representation):
+    """One sample, step by step as the docstring numbers them."""
+    if representation.mean is not None:
+        x = (x - representation.mean) / representation.scale
+    x = signed_root(x)
+    if representation.mean is not None:
+        x = np.append(x, representation.length)
+    if np.any(x):
+        x = x / np.sqrt(np.sum(x**2))
+    if representation.n_lifted:
+        x = np.maximum(0, x @ representation.rows.astype(np.float64))
+    return x
+
+
+@EVERY_FORM
+def test_every_step(standardize, n_lifted):
+    representation = Representation.of(X, standardize=standardize, n_lifted=n_lifted, seed=3)
+    found = representation(X)
+    assert found.dtype == np.float32
+    assert found.shape == (len(X), representation.n_dimensions)
+    assert representation.n_dimensions == (n_lifted or 5 + standardize)
+    np.testing.assert_allclose(found, [by_hand(x, representation) for x in X], atol=1e-5)
+
+
+def test_the_constants_of_standardizing():
+    representation = Representation.of(X, standardize=True, n_lifted=0, seed=0)
+    np.testing.assert_allclose(representation.mean, X.mean(axis=0))
+    np.testing.assert_allclose(representation.scale, X.std(axis=0))
+    rooted = [signed_root((x - X.mean(axis=0)) / X.std(axis=0)) for x in X]
+    assert representation.length == pytest.approx(np.sqrt(np.mean([x @ x for x in rooted])))
+
+
+def test_without_standardizing_nothing_is_read_from_the_samples():
+    representation = Representation.of(X, standardize=False, n_lifted=4, seed=1)
+    other = Representation.of(2 * X[:3] + 1, standardize=False, n_lifted=4, seed=1)
+    assert representation == other
+    assert representation.mean is None
+    assert representation.scale is None
+
+
+@pytest.mark.parametrize("n_lifted", [0, 30])
+@given(scale=st.floats(1e-20, 1e20))
+def test_without_standardizing_only_the_direction_counts(n_lifted, scale):
+    representation = Representation(5, n_lifted)
+    np.testing.assert_allclose(representation(scale * X), representation(X), atol=2e-6)
+
+
+def test_standardized_the_length_is_kept():
+    representation = Representation.of(X, standardize=True, n_lifted=0, seed=0)
+    near, far = (representation.mean + t * (X - representation.mean) for t in (0.5, 4.0))
+    last = [representation(x)[:, -1] for x in (near, X, far)]
+    assert np.all(last[0] > last[1] + 0.01)
+    assert np.all(last[1] > last[2] + 0.01)
+    # A sample as long as the typical one is half constant, and the mean is nothing but the constant.
+    assert np.mean(last[1] ** 2) == pytest.approx(0.5, abs=0.05)
+    np.testing.assert_allclose(representation(representation.mean[np.newaxis]), [[0, 0, 0, 0, 0, 1]])
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_directions_are_of_length_one(standardize):
+    found = Representation.of(X, standardize=standardize, n_lifted=0, seed=0)(X)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
+
+
+def test_zero_has_no_direction():
+    assert Representation(5)(np.zeros((2, 5))).tolist() == [[0.0] * 5] * 2
+    assert np.all(Representation(5, 30)(np.zeros((2, 5))) == 0)
+    found = Representation.of(X, standardize=True, n_lifted=30, seed=0)(np.zeros((2, 5)))
+    assert np.all(np.isfinite(found))
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_huge_and_tiny_values_stay_finite(standardize, n_lifted, dtype):
+    representation = Representation.of(X, standardize=standardize, n_lifted=n_lifted, seed=0)
+    limits = np.finfo(dtype)
+    values = np.array([limits.max, limits.max / 3, 1e30, 1e-30, limits.tiny, limits.smallest_subnormal, 0.0])
+    samples = np.array([np.full(5, value) for value in values] + [np.eye(5)[0] * value for value in values])
+    for signed in (samples, -samples):
+        found = representation(signed.astype(dtype))
+        assert np.all(np.isfinite(found))
+        if not n_lifted:
+            assert np.all(np.linalg.norm(found, axis=1) < 1 + 1e-5)
+
+
+def test_huge_values_of_a_feature_that_hardly_varies():
+    samples = np.column_stack([X[:, 0] * 1e-200, X[:, 1]])
+    representation = Representation.of(samples, standardize=True, n_lifted=0, seed=0)
+    found = representation(np.array([[1e300, 1.0], [-1e300, 1.0]]))
+    np.testing.assert_allclose(found, [[1, 0, 0], [-1, 0, 0]], atol=1e-6)
+
+
+def test_values_too_large_to_standardize_are_refused():
+    with pytest.raises(ValueError, match="look for wrong values in X"):
+        Representation.of(np.full((3, 2), 1e200) * [[1], [2], [3]], standardize=True, n_lifted=0, seed=0)
+
+
+def test_huge_values_keep_their_direction():
+    direction = np.array([[3.0, -1.0, 0.5, 0.0, 2.0]])
+    expected = Representation(5)(direction)
+    for scale in (1e300, 1e37, 1e-30):
+        np.testing.assert_allclose(Representation(5)(direction * scale), expected, atol=1e-6)
+    np.testing.assert_allclose(Representation(5)((direction * 1e38).astype(np.float32)), expected, atol=1e-6)
+
+
+def test_constant_features_are_not_blown_up():
+    samples = np.column_stack([X, np.full(40, 0.1), np.zeros(40), 1e9 + 1e-6 * X[:, 0]])
+    representation = Representation.of(samples, standardize=True, n_lifted=0, seed=0)
+    assert representation.scale[5:].tolist() == [1.0, 1.0, 1.0]
+    np.testing.assert_allclose(representation(samples)[:, 5:8], 0, atol=1e-3)
+
+
+def test_samples_that_are_all_the_same():
+    representation = Representation.of(np.ones((3, 2)), standardize=True, n_lifted=0, seed=0)
+    assert representation.length == 1.0
+    np.testing.assert_allclose(representation(np.ones((1, 2))), [[0, 0, 1]])
+
+
+@EVERY_FORM
+def test_other_types_agree(standardize, n_lifted):
+    counts = RANDOM.integers(0, 255, size=(30, 6)).astype(np.uint8)
+    expected = Representation.of(
+        counts.astype(np.float64), standardize=standardize, n_lifted=n_lifted, seed=0
+    )
+    for dtype in (np.uint8, np.float32, np.int16, np.int64, np.longdouble):
+        given = counts.astype(dtype)
+        found = Representation.of(given, standardize=standardize, n_lifted=n_lifted, seed=0)
+        assert found(given).dtype == np.float32
+        np.testing.assert_allclose(found(given), expected(counts.astype(np.float64)), atol=1e-5)
+    np.testing.assert_array_equal(expected(counts), expected(counts.astype(np.float32)))
+
+
+@pytest.mark.parametrize("n_features", [5, 6])
+def test_the_lift_is_determined_by_the_seed(n_features):
+    rows = Representation(n_features, 50, seed=7).rows
+    assert rows.dtype == np.float32
+    assert rows.shape == (n_features, 50)
+    np.testing.assert_array_equal(rows, Representation(n_features, 50, seed=7).rows)
+    assert not np.array_equal(rows, Representation(n_features, 50, seed=8).rows)
+    copy = pickle.loads(pickle.dumps(Representation(n_features, 50, seed=7)))  # noqa: S301 -- our own
+    np.testing.assert_array_equal(rows, copy.rows)
+
+
+def test_the_lift_is_gaussian_and_keeps_angles():
+    representation = Representation(100, 20_000)
+    rows = representation.rows
+    assert abs(rows.mean()) < 0.01
+    assert rows.std() == pytest.approx(1, abs=0.01)
+    directions = Representation(100)(RANDOM.normal(size=(2, 100)))
+    a, b = np.maximum(0, directions.astype(np.float64) @ rows)
+    angle = np.arccos(directions[0] @ directions[1])
+    # The arc-cosine kernel of degree 1 (Cho, Saul 2009), which the lift approximates.
+    expected = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    assert a @ b / 20_000 == pytest.approx(expected, abs=0.02)
+
+
+def test_given_rows_are_used_and_not_drawn():
+    rows = np.ones((5, 3), dtype=np.float32)
+    representation = Representation(5, 3, seed=1).with_rows(rows)
+    assert representation.rows is rows
+    np.testing.assert_array_equal(representation(np.eye(5)), np.ones((5, 3)))
+    assert not np.array_equal(Representation(5, 3, seed=1).rows, rows)
+
+
+@EVERY_FORM
+def test_a_sample_does_not_depend_on_the_others(standardize, n_lifted):
+    representation = Representation.of(X, standardize=standardize, n_lifted=n_lifted, seed=0)
+    together = representation(X)
+    for i in range(0, 40, 7):
+        np.testing.assert_allclose(representation(X[i : i + 1])[0], together[i], atol=1e-6)
+
+
+@EVERY_FORM
+@given(samples=hnp.arrays(np.float64, (4, 3), elements=st.floats(allow_nan=False, allow_infinity=False)))
+def test_whatever_is_finite_is_mapped_to_what_is_finite(standardize, n_lifted, samples):
+    representation = Representation.of(X[:, :3], standardize=standardize, n_lifted=n_lifted, seed=0)
+    before = samples.copy()
+    assert np.all(np.isfinite(representation(samples)))
+    np.testing.assert_array_equal(samples, before)

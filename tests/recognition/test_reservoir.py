@@ -1,0 +1,229 @@
+"""What a reservoir keeps, against sorting everything by hash."""
+
+import hashlib
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openworld.recognition.reservoir import Reservoir
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(120, 3)).astype(np.float32)
+Y = RANDOM.integers(0, 4, size=120)
+
+
+def content(reservoir):
+    return {
+        label: [sample.tolist() for sample in reservoir.samples(np.array([label]), 10**6)[0]]
+        for label in sorted(reservoir._kept)
+    }
+
+
+def hash_of(sample):
+    return hashlib.blake2b(np.asarray(sample, dtype=np.float32).tobytes(), digest_size=8).digest()
+
+
+def brute_force(samples, labels, size, total=0):
+    """Sort the distinct samples of each class by hash and keep the first."""
+    most = max(size, total // len(set(labels)))
+    found = {}
+    for label in sorted(set(labels)):
+        distinct = {tuple(sample.tolist()) for sample in samples[labels == label]}
+        found[label] = [list(sample) for sample in sorted(distinct, key=hash_of)[:most]]
+    return found
+
+
+def filled(samples=X, labels=Y, size=5, total=0):
+    reservoir = Reservoir(size, total)
+    reservoir.add(samples, labels)
+    return reservoir
+
+
+def test_the_smallest_hashes_are_kept():
+    assert content(filled()) == brute_force(X, Y, 5)
+    assert content(filled(size=2, total=40)) == brute_force(X, Y, 10)
+    assert content(filled(size=1000)) == brute_force(X, Y, 1000)
+
+
+@settings(max_examples=50)
+@given(
+    seed=st.integers(0, 10**6),
+    n_pieces=st.integers(1, 20),
+    size=st.integers(1, 40),
+    total=st.sampled_from([0, 30, 200]),
+)
+def test_order_and_pieces_make_no_difference(seed, n_pieces, size, total):
+    order = np.random.default_rng(seed).permutation(len(X))
+    reservoir = Reservoir(size, total)
+    for piece in np.array_split(order, n_pieces):
+        reservoir.add(X[piece], Y[piece])
+    assert content(reservoir) == brute_force(X, Y, size, total)
+
+
+@settings(max_examples=50)
+@given(
+    seed=st.integers(0, 10**6),
+    n_parts=st.integers(1, 8),
+    size=st.integers(1, 40),
+    total=st.sampled_from([0, 30, 200]),
+)
+def test_merged_parts_are_the_whole(seed, n_parts, size, total):
+    random = np.random.default_rng(seed)
+    part_of = random.integers(0, n_parts, size=len(X))
+    parts = [filled(X[part_of == i], Y[part_of == i], size, total) for i in range(n_parts)]
+    whole = Reservoir(size, total)
+    for i in random.permutation(n_parts):
+        whole.merge_from(parts[i])
+    assert content(whole) == brute_force(X, Y, size, total)
+
+
+def test_pieces_inside_a_batch(monkeypatch):
+    monkeypatch.setattr("openworld.recognition.reservoir._ROWS_AT_ONCE", 7)
+    assert content(filled(size=3, total=40)) == brute_force(X, Y, 3, 40)
+
+
+def test_merging_leaves_the_other_as_it_was():
+    one, other = filled(X[:60], Y[:60]), filled(X[60:], Y[60:])
+    before = content(other)
+    one.merge_from(other)
+    one.add(X[60:] + 1, Y[60:])
+    assert content(other) == before
+
+
+def test_the_size_is_bounded():
+    reservoir = Reservoir(4, total=100)
+    for batch in range(20):
+        reservoir.add(RANDOM.normal(size=(200, 3)), np.arange(200) % (5 * (batch + 1)))
+        per_class = max(4, 100 // (5 * (batch + 1)))
+        assert reservoir.per_class == per_class
+        assert all(len(kept) <= per_class for kept in content(reservoir).values())
+
+
+def test_memory_does_not_grow_with_the_samples():
+    reservoir = filled(size=5)
+    before = len(pickle.dumps(reservoir))
+    reservoir.add(RANDOM.normal(size=(20_000, 3)), RANDOM.integers(0, 4, size=20_000))
+    assert len(pickle.dumps(reservoir)) < before + 200
+
+
+def test_the_batch_is_not_kept_for_the_sake_of_a_sample():
+    batch = RANDOM.normal(size=(1000, 3)).astype(np.float32)
+    reservoir = filled(batch, np.r_[np.zeros(999, dtype=int), 1])
+    for kept in reservoir._kept.values():
+        for sample in kept.values():
+            owner = sample if sample.base is None else sample.base
+            assert owner.nbytes <= 5 * batch[0].nbytes
+
+
+def test_samples_changed_afterwards_are_kept_as_they_were():
+    samples = X.copy()
+    reservoir = filled(samples, Y, 1000)
+    samples[:] = 0
+    assert content(reservoir) == brute_force(X, Y, 1000)
+
+
+def test_duplicates_count_once():
+    samples = np.repeat(X[:4], 50, axis=0)
+    reservoir = filled(samples, np.zeros(200, dtype=int), size=10)
+    assert len(content(reservoir)[0]) == 4
+    reservoir.add(samples, np.ones(200, dtype=int))
+    assert len(content(reservoir)[1]) == 4
+
+
+def test_the_choice_is_uniform():
+    """Each of 200 samples is as likely as any other, whatever its value."""
+    times = np.zeros(200)
+    for trial in range(400):
+        samples = np.column_stack([np.arange(200), np.full(200, trial)])
+        chosen = filled(samples, np.zeros(200, dtype=int), size=20).samples(np.array([0]), 20)[0]
+        times[chosen[:, 0].astype(int)] += 1
+    assert times.sum() == 400 * 20
+    # 40 times on average, with the deviation of a binomial distribution: 6.
+    assert times.std() == pytest.approx(6, abs=1)
+    assert abs(times[:100].mean() - 40) < 3
+    assert times.min() > 15
+    assert times.max() < 70
+
+
+def test_forget():
+    reservoir = filled()
+    before = content(reservoir)
+    reservoir.forget(2)
+    del before[2]
+    assert content(reservoir) == before
+    reservoir.forget("no such class")
+    assert content(reservoir) == before
+
+
+def test_rename():
+    reservoir = filled()
+    before = content(reservoir)
+    reservoir.rename(2, 9)
+    before[9] = before.pop(2)
+    assert content(reservoir) == before
+    reservoir.rename(9, 9)
+    assert content(reservoir) == before
+    with pytest.raises(KeyError):
+        reservoir.rename(77, 78)
+
+
+@pytest.mark.parametrize("into", [1, 3, 9])
+def test_merge(into):
+    reservoir = filled(size=1000)
+    reservoir.merge([1, 2], into)
+    labels = np.where(np.isin(Y, [1, 2, into]), into, Y)
+    assert content(reservoir) == brute_force(X, labels, 1000)
+
+
+def test_merge_keeps_the_bound():
+    reservoir = filled(size=5)
+    reservoir.merge([0, 1, 2], 0)
+    labels = np.where(Y < 3, 0, Y)
+    assert content(reservoir) == brute_force(X, labels, 5)
+
+
+def test_samples():
+    reservoir = filled()
+    found, codes = reservoir.samples(np.array([3, 0, 77]), 2)
+    assert found.dtype == np.float32
+    assert codes.tolist() == [0, 0, 1, 1]
+    expected = brute_force(X, Y, 2)
+    assert found.tolist() == expected[3] + expected[0]
+
+
+def test_copy_and_empty():
+    reservoir = Reservoir(7, 50, np.float64)
+    reservoir.add(X, Y)
+    before, copy = content(reservoir), reservoir.copy()
+    copy.forget(0)
+    copy.add(X + 1, Y)
+    assert content(reservoir) == before
+    empty = reservoir.empty()
+    assert content(empty) == {}
+    assert (empty.size, empty.total, empty.dtype) == (7, 50, np.float64)
+    assert (copy.size, copy.total, copy.dtype) == (7, 50, np.float64)
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b"]), np.array([b"a", b"b"]), np.array([True, False])])
+def test_labels_of_any_kind(labels):
+    reservoir = filled(X[:2], labels)
+    assert reservoir.samples(labels, 5)[1].tolist() == [0, 1]
+
+
+def test_the_precision_decides_which_samples_are_distinct():
+    samples = 1e9 + np.arange(40.0)[:, np.newaxis]  # float32 tells multiples of 64 apart
+    assert len(content(filled(samples, np.zeros(40, dtype=int), 100))[0]) == 2
+    reservoir = Reservoir(100, dtype=np.float64)
+    reservoir.add(samples, np.zeros(40, dtype=int))
+    assert sorted(content(reservoir)[0]) == samples.tolist()
+
+
+def test_whole_numbers_and_other_layouts_agree():
+    counts = RANDOM.integers(0, 255, size=(50, 4)).astype(np.uint8)
+    expected = content(filled(counts, Y[:50]))
+    assert content(filled(counts.astype(np.float64), Y[:50])) == expected
+    assert content(filled(np.asfortranarray(counts.astype(np.float32)), Y[:50])) == expected
+    assert content(filled(np.repeat(counts, 2, axis=1)[:, ::2], Y[:50])) == expected
