@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -24,8 +25,10 @@ def test_python_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     for example in examples:
         exec(compile(example, "README.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert "-1" in printed[0]
-    assert printed[1] == "[0 1 2 3 4 5 6 7 8]"
+    truth, answers = (np.fromstring(line.strip("[]"), dtype=int, sep=" ") for line in printed[:2])
+    assert np.array_equal(truth[truth < 8], answers[truth < 8])
+    assert np.mean(answers[truth >= 8] == -1) >= 0.4
+    assert printed[2] == "[0 1 2 3 4 5 6 7 8]"
 
 
 def test_make_commands_exist() -> None:

@@ -53,18 +53,20 @@ def test_one_sample_at_a_time() -> None:
     """The paper's running update, with n_y / (n_y + 1) for t / (t + 1), in a random order."""
     X, y, queries = small_data()
     model = StreamingLDA(eps=1e-3, threshold=0.5).fit(X[:24], y[:24])
-    means = {c: X[:24][y[:24] == c].mean(axis=0) for c in (0, 1)}
-    counts = {0: 12, 1: 12}
-    covariance = OAS(assume_centered=True).fit(X[:24] - np.array([means[c] for c in y[:24]])).covariance_
-    t = 24
-    for i in np.random.default_rng(0).permutation(np.arange(24, 48)):
-        c = int(y[i])
-        n, mean = counts.get(c, 0), means.get(c, np.zeros(5))
-        delta = n / (n + 1) * np.outer(X[i] - mean, X[i] - mean)
+    means, counts = {c: np.zeros(5) for c in range(4)}, dict.fromkeys(range(4), 0)
+    covariance = np.zeros((5, 5))
+    later = np.random.default_rng(0).permutation(np.arange(24, 48))
+    for t, i in enumerate(np.r_[:24, later]):
+        c, n = int(y[i]), counts[int(y[i])]
+        delta = n / (n + 1) * np.outer(X[i] - means[c], X[i] - means[c])
         covariance = (t * covariance + delta) / (t + 1)
-        means[c], counts[c], t = (n * mean + X[i]) / (n + 1), n + 1, t + 1
+        means[c], counts[c] = (n * means[c] + X[i]) / (n + 1), n + 1
+    for i in later:
         model.partial_fit(X[i : i + 1], y[i : i + 1])
-    precision = np.linalg.inv((1 - 1e-3) * covariance + 1e-3 * np.eye(5))
+    residuals = X - np.array([means[int(c)] for c in y])
+    np.testing.assert_allclose(covariance, residuals.T @ residuals / 48, rtol=1e-9)
+    shrunk = OAS(assume_centered=True).fit(residuals).covariance_
+    precision = np.linalg.inv((1 - 1e-3) * shrunk + 1e-3 * np.eye(5))
     for c in range(4):
         expected = queries @ precision @ means[c] - means[c] @ precision @ means[c] / 2
         np.testing.assert_allclose(discriminants(model, queries)[:, c], expected, rtol=1e-8)

@@ -79,14 +79,10 @@ class StatisticsRival(Rival):
         """Make the scorer of the classes in these rows of the statistics; the covariance is that of all."""
         raise NotImplementedError
 
-    def _start(self, statistics: ClassStatistics) -> None:
-        """Note what else is to be known of the starting classes."""
-
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
         self.statistics_ = ClassStatistics("pooled").add(samples, labels)
         self._reservoir = Reservoir(_SAMPLES_PER_CLASS, dtype=np.float64)
         self._reservoir.add(samples, labels)
-        self._start(self.statistics_)
         self._refresh()
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:

@@ -89,9 +89,9 @@ class OpenSetNearestNeighbour(Rival):
 
     Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 2017:
     with t the nearest stored sample and u the nearest one of another class, a sample s is given the class
-    of t if ``R = d(s, t) / d(s, u) <= T``, and is unknown otherwise. The score of the class of t is -R, so the
-    threshold is -T; that of another class at distance d is ``d(s, t) / d - 2``, at most -1. Far away R tends
-    to 1: the accepted region is bounded as long as T is below 1, and a calibrated T is kept there.
+    of t if ``R = d(s, t) / d(s, u) <= T``, and is unknown otherwise. The score of the class of t is -R, so
+    the threshold is -T; that of another class at distance d is ``d(s, t) / d - 2``, at most -1. Far away R
+    tends to 1: the accepted region is bounded as long as T is below 1, and a calibrated T is kept there.
 
     Nothing is trained: every sample is stored, and `partial_fit` stores more and calibrates T anew on
     all of them. The paper finds T likewise, with half of the classes playing unknown, but for another

@@ -40,21 +40,21 @@ class StreamingLDA(StatisticsRival):
 
     Hayes & Kanan, "Lifelong machine learning with deep streaming linear discriminant analysis", CVPR
     Workshops 2020. The discriminant of class k is ``w_k . z + b_k`` with ``w_k = Lambda mu_k``,
-    ``b_k = -mu_k . Lambda mu_k / 2`` and ``Lambda = [(1 - eps) Sigma + eps I]^-1``. As in the authors' code
-    Sigma starts, on the samples given to `fit`, as the covariance shrunk by oracle approximating
-    shrinkage, and later samples add to it.
+    ``b_k = -mu_k . Lambda mu_k / 2`` and ``Lambda = [(1 - eps) Sigma + eps I]^-1``. Sigma is the within-class
+    covariance of all samples so far, shrunk by oracle approximating shrinkage.
 
-    One difference: the paper adds ``t / (t + 1) (z - mu_y)(z - mu_y)^T`` for the sample at time t, with mu_y
-    the mean before it, and 0 for a class not seen before; that depends on the order, and counts the
-    first sample of a class as if its class mean were the origin. With n_y samples of the class
-    before it, ``n_y / (n_y + 1)`` in place of ``t / (t + 1)`` makes the running sum the within-class scatter
-    itself, in any order and any pieces (Welford), and this is what is added here.
+    The authors' code starts with the same Sigma, but then differs. It shrinks the start only; and for
+    the sample at time t it adds ``t / (t + 1) (z - mu_y)(z - mu_y)^T``, with mu_y the mean before it, or 0 for
+    a class not seen before. That depends on the order, and counts the first sample of a class as if its
+    class mean were the origin. With n_y samples of the class before it, ``n_y / (n_y + 1)`` in place of
+    ``t / (t + 1)`` makes the running sum the within-class scatter itself, in any order and any pieces
+    (Welford), and this is what is kept here.
 
     The paper does not reject. Here the score is the softmax of the discriminants, the probability that
     the authors' code offers; it separates unknown samples far better than the discriminants
-    themselves do. Far away the softmax tends
-    to 1 in nearly every direction, so samples infinitely far away are accepted. A single known class,
-    which calibration on two classes leaves, scores 1/2: then two classes accept the likelier one.
+    themselves do. Far away the softmax tends to 1 in nearly every direction, so samples infinitely far
+    away are accepted. A single known class, which calibration on two classes leaves, scores 1/2: then
+    two classes accept the likelier one.
 
     Parameters
     ----------
@@ -78,13 +78,9 @@ class StreamingLDA(StatisticsRival):
         super().__init__(threshold=threshold, unknown_label=unknown_label)
         self.eps = eps
 
-    def _start(self, statistics: ClassStatistics) -> None:
-        n_samples = float(statistics.counts.sum())
-        start = shrunk(statistics.scatter / n_samples, n_samples, None)
-        self._added_by_shrinkage = n_samples * start - statistics.scatter
-
     def _score_by(self, statistics: ClassStatistics, rows: NDArray[np.intp]) -> Scorer:
-        covariance = (statistics.scatter + self._added_by_shrinkage) / statistics.counts.sum()
+        n_samples = float(statistics.counts.sum())
+        covariance = shrunk(statistics.scatter / n_samples, n_samples, None)
         regularized = (1 - self.eps) * covariance
         regularized[np.diag_indices_from(regularized)] += self.eps
         means = statistics.means[rows]

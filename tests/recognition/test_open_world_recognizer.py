@@ -1,0 +1,785 @@
+"""The recommended recognizer: what it promises beyond the contract that every recognizer keeps."""
+
+import pickle
+from copy import deepcopy
+from threading import Barrier, Thread
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+
+from openworld import (
+    F1,
+    AdaptiveMetric,
+    BalancedAccuracy,
+    FalseAcceptRate,
+    KnownRecall,
+    NearestNonOutlier,
+    OpenWorldRecognizer,
+)
+from openworld.evaluation.decisions import Decisions
+from openworld.evaluation.measures import open_world_error
+from openworld.recognition.adaptive_metric import LARGEST_SCATTER, Whitening
+
+X, Y = load_iris(return_X_y=True)
+NEW = X + np.random.default_rng(0).normal(scale=0.3, size=X.shape)
+DIGITS, DIGIT = load_digits(return_X_y=True)
+_ORDER = np.random.default_rng(0).permutation(len(DIGIT))
+TRAIN, TEST = _ORDER[:900], _ORDER[900:]
+FORMS = [{"standardize": s, "n_lifted": n} for s in (False, True) for n in (0, 12)]
+EVERY_FORM = pytest.mark.parametrize(
+    "form", FORMS, ids=lambda form: f"{form['standardize']}-{form['n_lifted']}"
+)
+
+
+def fitted(form=None, samples=X, labels=Y, **parameters):
+    """With the representation of `form`, whatever the calibration would choose."""
+    if form is None:
+        return OpenWorldRecognizer(**{"n_lifted": 0, **parameters}).fit(samples, labels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OpenWorldRecognizer, "_candidates", lambda self, n_features: [AdaptiveMetric(**form)])
+        return OpenWorldRecognizer(**parameters).fit(samples, labels)
+
+
+def digits_of(rows, classes):
+    rows = rows[np.isin(DIGIT[rows], classes)]
+    return DIGITS[rows], DIGIT[rows]
+
+
+@pytest.fixture(scope="module")
+def digits_model():
+    """Knows 0 to 6, of which 4 to 6 were learnt later."""
+    model = OpenWorldRecognizer(n_lifted=200).fit(*digits_of(TRAIN, range(4)))
+    return model.partial_fit(*digits_of(TRAIN, range(4, 7)))
+
+
+def state(model):
+    """All that a failed call must leave alone."""
+    kept = {label: sorted(samples) for label, samples in model.reservoir_._kept.items()}
+    return {
+        "classes": model.classes_.tolist(),
+        "labels": model.statistics_.labels,
+        "counts": model.statistics_.counts.tolist(),
+        "sums": model.statistics_.sums.tolist(),
+        "scatter": model.statistics_.scatter.tolist(),
+        "lengths": [model._lengths.labels, model._lengths.sums.tolist(), model._lengths.scatter.tolist()],
+        "reservoir": kept,
+        "calibration": model.calibration_,
+        "decision": model.decision_function(X).tolist(),
+        "answers": model.predict(X).tolist(),
+        "attributes": sorted(vars(model)),
+    }
+
+
+# --- Bounded ---
+
+
+@EVERY_FORM
+@settings(max_examples=25)
+@given(
+    direction=st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda d: np.linalg.norm(d) > 1e-3),
+    decades=st.floats(0, 12),
+)
+def test_far_out_in_any_direction_is_unknown(form, direction, decades):
+    model = BOUNDED[form["standardize"], form["n_lifted"]]
+    # From twice the largest radius on, out to 1e12 times that.
+    distance = 2.001 * model._current().radii.max() * 10**decades
+    samples = distance * np.array([direction]) / np.linalg.norm(direction)
+    assert model.predict(samples).tolist() == [-1]
+    assert np.all(model.decision_function(samples) < 0)
+    assert np.all(model.membership(samples) == 0)
+
+
+BOUNDED = {(form["standardize"], form["n_lifted"]): fitted(form) for form in FORMS}
+
+
+@EVERY_FORM
+def test_far_out_along_the_classes_is_unknown(form):
+    """Where the angle says nothing against it: along the samples and along the class means."""
+    model = BOUNDED[form["standardize"], form["n_lifted"]]
+    means = np.array([X[label == Y].mean(axis=0) for label in range(3)])
+    for rays in (X, means, X[Y == 1] - X[Y == 0].mean(axis=0), X - X.mean(axis=0)):
+        rays = rays / np.linalg.norm(rays, axis=1, keepdims=True)
+        radius = 2.001 * model._current().radii.max()
+        for distance in [*radius * np.logspace(0, 3, 20), 1e6, 1e9, 1e12, 1e30, 1e150, 1e300]:
+            assert set(model.predict(distance * rays).tolist()) == {-1}, distance
+            assert np.all(model.membership(distance * rays) == 0)
+        for dtype in (np.float32, np.int64):
+            assert set(model.predict((1e6 * rays).astype(dtype)).tolist()) == {-1}
+
+
+def test_the_radii_leave_the_classes_alone():
+    """Twice the length that nearly none of a class's samples exceeds: no sample is rejected for it."""
+    model = fitted()
+    lengths = np.linalg.norm(X, axis=1)
+    for label, radius in zip(model.classes_, model._current().radii, strict=True):
+        assert radius > 1.5 * lengths[label == Y].max()
+        assert radius < 4 * lengths[label == Y].max()
+
+
+def test_membership_falls_to_nothing_along_rays():
+    model = fitted({"standardize": False, "n_lifted": 12})
+    along = np.array([model.membership(t * X).max(axis=1) for t in (1, 1.5, 3, 5, 8, 20)])
+    assert np.all(np.diff(along, axis=0) <= 1e-6)  # the direction is the same, only the radius grows
+    assert np.all(along[-1] == 0)
+
+
+# --- Membership ---
+
+
+@EVERY_FORM
+def test_membership_lies_between_0_and_1(form):
+    model = BOUNDED[form["standardize"], form["n_lifted"]]
+    random = np.random.default_rng(0)
+    for samples in (X, 10 * random.normal(size=(200, 4)), np.zeros((1, 4))):
+        membership = model.membership(samples)
+        assert membership.shape == (len(samples), 3)
+        assert np.all((membership >= 0) & (membership <= 1))
+
+
+def test_membership_is_not_normalized(digits_model):
+    known, unknown = (
+        digits_model.membership(digits_of(TEST, c)[0]).sum(axis=1) for c in (range(7), [7, 8, 9])
+    )
+    assert np.mean(known) > 0.8
+    assert np.mean(unknown) < 0.35
+    assert known.max() > 1.001 or known.min() < 0.5
+
+
+def test_membership_agrees_with_the_order_of_the_decisions(digits_model):
+    samples = DIGITS[TEST[:200]]
+    membership, decision = digits_model.membership(samples), digits_model.decision_function(samples)
+    within = np.linalg.norm(samples, axis=1) < digits_model._current().radii.min()
+    assert within.all()
+    assert np.array_equal(membership.argmax(axis=1), decision.argmax(axis=1))
+
+
+def test_membership_is_calibrated(digits_model):
+    """Expected calibration error, known and unknown in equal numbers as in calibration, below 0.1."""
+    (known, labels), (unknown, _) = digits_of(TEST, range(7)), digits_of(TEST, [7, 8, 9])
+    samples, n = np.vstack([known[: len(unknown)], unknown]), len(unknown)
+    membership = digits_model.membership(samples)
+    confidence = membership.max(axis=1)
+    right = np.r_[digits_model.classes_[membership.argmax(axis=1)][:n] == labels[:n], np.zeros(n, dtype=bool)]
+    bins = np.minimum((confidence * 10).astype(int), 9)
+    error = sum(
+        np.mean(bins == b) * abs(confidence[bins == b].mean() - right[bins == b].mean()) for b in set(bins)
+    )
+    assert error < 0.1
+    assert np.mean(right) - 0.1 < confidence.mean() < np.mean(right) + 0.1
+
+
+# --- Decisions ---
+
+
+@EVERY_FORM
+def test_predict_is_the_largest_decision_if_positive(form):
+    model = BOUNDED[form["standardize"], form["n_lifted"]]
+    samples = np.vstack([NEW, 30 * np.random.default_rng(0).normal(size=(200, 4))])
+    decision = model.decision_function(samples)
+    expected = np.where(decision.max(axis=1) > 0, model.classes_[decision.argmax(axis=1)], -1)
+    assert decision.dtype == np.float64
+    np.testing.assert_array_equal(model.predict(samples), expected)
+    assert len(set(expected.tolist())) == 4
+
+
+def test_decision_by_hand():
+    """``(2 + s) / 3 * b - (2 + threshold) / 3`` with s = cosine - weight * tightness."""
+    model = fitted({"standardize": True, "n_lifted": 12})
+    samples = np.vstack([NEW, 3 * NEW[:20], 9 * NEW[:20]])
+    whitening = Whitening.of(model.statistics_)
+    means = whitening(model.statistics_.means.astype(np.float32))
+    cosines = model.metric_.transform(samples) @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T
+    tight = []
+    for label in range(3):
+        white = whitening(model.metric_.representation_(model.reservoir_.samples(np.array([label]), 12)[0]))
+        total = model.statistics_.count(label) * means[label]
+        tight.append(
+            np.mean([x @ (total - x) / np.linalg.norm(x) / np.linalg.norm(total - x) for x in white])
+        )
+    scores = cosines - model.calibration_.weight * np.array(tight)
+    lengths = np.linalg.norm(X, axis=1)
+    deviation = np.sqrt(sum(lengths[label == Y].var() * 50 for label in range(3)) / 147)
+    radii = np.array([2 * (lengths[label == Y].mean() + 4 * deviation) for label in range(3)])
+    radial = np.clip(2 - np.linalg.norm(samples, axis=1)[:, np.newaxis] / radii, 0, 1)
+    assert set(np.sign(radial).ravel()) == {0, 1}
+    expected = (2 + scores) / 3 * radial - (2 + model.calibration_.threshold) / 3
+    np.testing.assert_allclose(model.decision_function(samples), expected, atol=1e-4)
+    probability = 1 / (1 + np.exp(-model.calibration_.slope * scores - model.calibration_.intercept))
+    np.testing.assert_allclose(model.membership(samples), probability * radial, atol=5e-3)
+
+
+def test_a_sample_from_afar_does_not_change_the_decision_on_the_others():
+    """Not even in the last bit."""
+    model = fitted({"standardize": True, "n_lifted": 12})
+    alone, beside = NEW.copy(), NEW.copy()
+    beside[-1] = 1e6
+    found = model.decision_function(beside)[:-1]
+    np.testing.assert_array_equal(found, model.decision_function(alone)[:-1])
+
+
+def test_more_samples_than_are_scored_at_once(monkeypatch):
+    model = fitted()
+    at_once = model.decision_function(NEW)
+    monkeypatch.setattr("openworld.recognition.open_world_recognizer._CHUNK_ROWS", 7)
+    np.testing.assert_allclose(model.decision_function(NEW), at_once, atol=1e-6)
+    assert model.nearest_classes(NEW)[0].shape == (150, 3)
+    assert model.membership(NEW).shape == (150, 3)
+
+
+def test_nearest_classes():
+    model = fitted()
+    samples = np.vstack([NEW, 2.5 * NEW, 5 * NEW, 100 * NEW])  # within, between and beyond the radii
+    for n, expected in ((1, 1), (2, 2), (5, 3)):
+        labels, distances = model.nearest_classes(samples, n)
+        assert labels.shape == distances.shape == (600, expected)
+        assert np.all(np.diff(distances, axis=1) >= 0)
+    accepted = model.predict(NEW) >= 0
+    assert np.array_equal(labels[:150, 0][accepted], model.predict(NEW)[accepted])
+    assert np.all(distances >= -0.01)
+
+
+def test_the_metric_is_that_of_all_classes():
+    """`metric_` can be used by itself, and follows as classes come."""
+    model = fitted({"standardize": True, "n_lifted": 12}, X[:100], Y[:100])
+    before = model.metric_.transform(NEW)
+    model.partial_fit(X[100:], Y[100:]).predict(NEW[:1])
+    after = model.metric_.transform(NEW)
+    assert np.abs(after - before).max() > 0.01
+    whitening = Whitening.of(model.statistics_)
+    expected = whitening(model.metric_.representation_(NEW))
+    np.testing.assert_allclose(after, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
+
+
+# --- Choosing the representation ---
+
+
+def test_the_best_representation_is_chosen():
+    model = OpenWorldRecognizer(n_lifted=16).fit(X, Y)
+    forms = [{"standardize": s, "n_lifted": n} for n in (0, 16) for s in (False, True)]
+    qualities = [fitted(form).calibration_.quality for form in forms]
+    best = forms[int(np.argmax(qualities))]
+    assert {name: model.metric_.get_params()[name] for name in best} == best
+    assert model.calibration_.quality == pytest.approx(max(qualities))
+    assert len(set(qualities)) > 1
+
+
+def test_features_in_different_units_are_standardized():
+    """The feature that tells the classes apart is drowned by another one unless it is."""
+    random = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2, 3], 40)
+    samples = np.column_stack([random.uniform(1e5, 2e5, size=160), labels + 0.1 * random.normal(size=160)])
+    model = fitted(samples=samples, labels=labels)
+    assert model.metric_.standardize
+    assert np.mean(model.predict(samples) == labels) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_lifted", "expected"),
+    [
+        (64, 2000, [0, 2000]),
+        (4, 2000, [0, 128]),
+        (64, 0, [0]),
+        (2000, 2000, [0]),
+        (LARGEST_SCATTER, 2000, [0]),
+        (LARGEST_SCATTER + 1, 500, [500]),
+        (LARGEST_SCATTER + 1, 0, [2000]),
+    ],
+)
+def test_the_lifts_that_are_tried(n_features, n_lifted, expected):
+    candidates = OpenWorldRecognizer(n_lifted=n_lifted)._candidates(n_features)
+    assert [c.n_lifted for c in candidates if not c.standardize] == expected
+    assert [c.n_lifted for c in candidates if c.standardize] == expected
+
+
+def test_more_features_than_a_scatter_is_kept_of():
+    random = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    centres = random.normal(size=(4, LARGEST_SCATTER + 5)).astype(np.float32)
+    samples = centres[labels] + 0.7 * random.normal(size=(60, LARGEST_SCATTER + 5)).astype(np.float32)
+    model = OpenWorldRecognizer(n_lifted=40).fit(samples[:40], labels[:40])
+    assert model.metric_.representation_.n_dimensions == 40
+    assert np.mean(model.predict(samples[40:]) == labels[40:]) > 0.8
+    assert np.mean(model.predict(centres[3:] + samples[:20] - centres[labels[:20]]) == -1) > 0.8
+    model.partial_fit(centres[3:] + samples[:5] - centres[labels[:5]], [3] * 5)
+    assert model.predict(centres[3:]).tolist() == [3]
+
+
+# --- Learning ---
+
+
+@EVERY_FORM
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10**6), n_pieces=st.integers(2, 9))
+def test_any_pieces_in_any_order(form, seed, n_pieces):
+    start, rest = np.arange(0, 150, 3), np.setdiff1d(np.arange(150), np.arange(0, 150, 3))
+    labels = np.where(np.arange(150) % 5 == 0, Y + 10, Y)  # the rest brings new classes too
+    labels[start] = Y[start]
+    together = fitted(form, X[start], labels[start]).partial_fit(X[rest], labels[rest])
+    random = np.random.default_rng(seed)
+    model = fitted(form, X[start], labels[start])
+    for piece in np.array_split(random.permutation(rest), n_pieces):
+        model.partial_fit(X[piece], labels[piece])
+        if random.random() < 0.3:
+            model.predict(X[:1])  # asking in between makes no difference
+    np.testing.assert_allclose(
+        model.decision_function(NEW), together.decision_function(NEW), rtol=1e-4, atol=1e-6
+    )
+    np.testing.assert_array_equal(model.predict(NEW), together.predict(NEW))
+
+
+def test_one_class_at_a_time_is_all_at_once():
+    start = OpenWorldRecognizer(n_lifted=60).fit(*digits_of(TRAIN, range(4)))
+    together = deepcopy(start).partial_fit(*digits_of(TRAIN, range(4, 10)))
+    for order in ([9, 5, 7, 4, 8, 6], [4, 5, 6, 7, 8, 9]):
+        model = deepcopy(start)
+        for label in order:
+            model.partial_fit(*digits_of(TRAIN, [label]))
+        samples = DIGITS[TEST]
+        np.testing.assert_allclose(
+            model.decision_function(samples), together.decision_function(samples), rtol=1e-4, atol=1e-6
+        )
+        np.testing.assert_array_equal(model.predict(samples), together.predict(samples))
+        assert model.calibration_.threshold == pytest.approx(together.calibration_.threshold, abs=1e-6)
+
+
+def test_a_class_forgotten_and_learnt_again():
+    """Its share of the scatter stays behind, so the metric is not the same to the last digit."""
+    model = OpenWorldRecognizer(n_lifted=0).fit(*digits_of(TRAIN, range(8)))
+    samples, labels = digits_of(TEST, range(8))
+    before = model.predict(samples)
+    model.forget_class(7)
+    assert model.classes_.tolist() == list(range(7))
+    assert np.mean(model.predict(samples[labels == 7]) == -1) > 0.8
+    assert np.mean(model.predict(samples[labels < 7]) == before[labels < 7]) > 0.95
+    model.partial_fit(*digits_of(TRAIN, [7]))
+    assert model.statistics_.count(7) == np.sum(DIGIT[TRAIN] == 7)
+    assert np.mean(model.predict(samples) == before) > 0.95
+
+
+def test_unknown_becomes_known():
+    model = OpenWorldRecognizer(n_lifted=200).fit(*digits_of(TRAIN, range(6)))
+    samples, _ = digits_of(TEST, [7])
+    assert np.mean(model.predict(samples) == -1) > 0.8
+    train, labels = digits_of(TRAIN, [7])
+    model.partial_fit(train[:10], labels[:10])
+    assert np.mean(model.predict(samples) == 7) > 0.8
+
+
+@pytest.mark.parametrize("n_lifted", [0, 200])
+def test_it_beats_the_nearest_non_outlier_by_far(n_lifted):
+    """Open-world error (Eq. 9) on digits: 4 starting classes, 3 learnt later, 3 unknown."""
+    errors = {}
+    for name, model in (("NNO", NearestNonOutlier()), ("ours", OpenWorldRecognizer(n_lifted=n_lifted))):
+        errors[name] = []
+        for seed in range(3):
+            order = np.random.default_rng(seed).permutation(10)
+            learner = clone(model).fit(*digits_of(TRAIN, order[:4]))
+            learner.partial_fit(*digits_of(TRAIN, order[4:7]))
+            answers = learner.predict(DIGITS[TEST])
+            decisions = Decisions.of(DIGIT[TEST], answers, learner.classes_, learner.unknown_label_)
+            errors[name].append(open_world_error(decisions))
+    assert np.all(np.array(errors["ours"]) < np.array(errors["NNO"]) - 0.3)
+    assert np.mean(errors["ours"]) < (0.3 if n_lifted == 0 else 0.2)
+
+
+def test_no_more_memory_for_more_samples():
+    random = np.random.default_rng(0)
+    model = fitted(samples=random.normal(size=(3000, 4)) + 5, labels=np.arange(3000) % 3)
+    before = len(pickle.dumps(model))
+    model.partial_fit(random.normal(size=(20_000, 4)) + 5, np.arange(20_000) % 3)
+    model.predict(X)
+    assert len(pickle.dumps(model)) < 1.02 * before
+
+
+def test_copies_and_pickles_are_the_same_model(digits_model):
+    samples = DIGITS[TEST[:100]]
+    expected = digits_model.decision_function(samples)
+    for copy in (deepcopy(digits_model), pickle.loads(pickle.dumps(digits_model))):  # noqa: S301 -- our own
+        np.testing.assert_array_equal(copy.decision_function(samples), expected)
+        copy.partial_fit(*digits_of(TRAIN, [9]))
+        assert len(copy.classes_) == 8
+    assert len(digits_model.classes_) == 7
+    np.testing.assert_array_equal(digits_model.decision_function(samples), expected)
+
+
+# --- Spreading the cost of refreshing ---
+
+
+def test_new_classes_are_known_at_once_and_the_metric_waits():
+    start, labels = X[:100], Y[:100]
+    model = fitted({"standardize": True, "n_lifted": 12}, start, labels, refresh_growth=0.5)
+    before, whitening = model.calibration_, model.metric_.whitening_
+    model.partial_fit(X[100:130], Y[100:130])  # 30 % more
+    assert 2 in model.classes_
+    assert np.mean(model.predict(X[130:]) == 2) > 0.5
+    assert model.calibration_ == before
+    assert model.metric_.whitening_ is whitening
+    every_time = fitted({"standardize": True, "n_lifted": 12}, start, labels).partial_fit(
+        X[100:130], Y[100:130]
+    )
+    assert every_time.calibration_ != before
+    model.partial_fit(X[130:], Y[130:])  # 50 % more: not yet
+    assert model.calibration_ == before
+    model.partial_fit(X[:1], Y[:1])
+    assert model.calibration_ != before
+    every_time.partial_fit(X[130:], Y[130:]).partial_fit(X[:1], Y[:1])
+    np.testing.assert_array_equal(model.decision_function(NEW), every_time.decision_function(NEW))
+    assert model.calibration_ == every_time.calibration_
+
+
+def test_corrections_refresh_whatever_the_growth():
+    model = fitted(refresh_growth=100.0).partial_fit(NEW[:20] * [1, -1, 1, -1], [7] * 20)
+    plain = fitted().partial_fit(NEW[:20] * [1, -1, 1, -1], [7] * 20)
+    before = model.calibration_
+    assert before != plain.calibration_
+    for one in (model, plain):
+        one.rename_class(7, 8)
+    assert model.calibration_ == before
+    for one in (model, plain):
+        one.merge_classes([8, 1], 8)
+    np.testing.assert_array_equal(model.decision_function(NEW), plain.decision_function(NEW))
+    for one in (model, plain):
+        one.forget_class(8)
+    np.testing.assert_array_equal(model.decision_function(NEW), plain.decision_function(NEW))
+
+
+# --- Correcting ---
+
+
+def test_rename():
+    model = fitted(labels=np.array(["a", "b", "c"])[Y])
+    before, decision = model.predict(NEW), model.decision_function(NEW)
+    model.rename_class("b", "z")
+    assert model.classes_.tolist() == ["a", "c", "z"]
+    np.testing.assert_array_equal(model.predict(NEW), np.where(before == "b", "z", before))
+    np.testing.assert_allclose(model.decision_function(NEW), decision[:, [0, 2, 1]], atol=1e-6)
+    model.rename_class("z", "z")
+    model.partial_fit(X[:2], ["z", "b"])
+    assert model.classes_.tolist() == ["a", "b", "c", "z"]
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("into", [0, 1, 7])
+def test_merged_classes_are_as_if_they_had_always_been_one(form, into):
+    rest = np.arange(150) % 2 == 1
+    parts = np.where(Y == 1, 10, np.where(Y == 2, 11, Y))
+    model = fitted(form, X[~rest], Y[~rest]).partial_fit(X[rest], parts[rest])
+    model.merge_classes([10, 11], into)
+    whole = fitted(form, X[~rest], Y[~rest]).partial_fit(X[rest], np.where(Y > 0, into, Y)[rest])
+    assert model.classes_.tolist() == whole.classes_.tolist()
+    np.testing.assert_allclose(model.statistics_.scatter, whole.statistics_.scatter, atol=1e-6)
+    np.testing.assert_allclose(model.decision_function(NEW), whole.decision_function(NEW), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda m: m.forget_class("z"), KeyError, "no class 'z'"),
+        (lambda m: m.forget_class(0), KeyError, "no class 0"),
+        (lambda m: m.rename_class("z", "y"), KeyError, "no class 'z'"),
+        (lambda m: m.rename_class("a", "b"), ValueError, "merge the two classes instead"),
+        (lambda m: m.rename_class("a", "unknown"), ValueError, "means unknown"),
+        (lambda m: m.rename_class("a", 5), TypeError, "string"),
+        (lambda m: m.rename_class("a", None), TypeError, "label"),
+        (lambda m: m.merge_classes(["a", "z"], "a"), KeyError, "no class 'z'"),
+        (lambda m: m.merge_classes([], "a"), ValueError, "at least one class"),
+        (lambda m: m.merge_classes(["a", "b"], "unknown"), ValueError, "means unknown"),
+        (lambda m: m.merge_classes(["a", "b"], 1), TypeError, "string"),
+        (lambda m: m.merge_classes(["a", "b", "c"], "all"), ValueError, "would leave 1"),
+        (lambda m: m.merge_classes(["a", "b"], "c"), ValueError, "would leave 1"),
+        (lambda m: m.partial_fit(X, Y), TypeError, "string"),
+        (lambda m: m.partial_fit(np.full((1, 4), 1e39), ["a"]), ValueError, "look for wrong values in X"),
+        (lambda m: m.partial_fit(np.full((1, 4), -1e200), ["d"]), ValueError, "look for wrong values in X"),
+        (lambda m: m.partial_fit(X[:2], ["a", "d"], classes=["a", "b"]), ValueError, "not in `classes`"),
+        (lambda m: m.fit(X[:50], ["a"] * 50), ValueError, "at least 2 classes"),
+        (lambda m: m.fit(X[[0, 60]], ["a", "b"]), ValueError, "2 samples each"),
+        (lambda m: m + 3, ValueError, "without_classes"),
+        (lambda m: m + OpenWorldRecognizer(), NotFittedError, "not fitted"),
+        (lambda m: m + fitted({"standardize": True, "n_lifted": 3}), ValueError, "without_classes"),
+        (lambda m: m + fitted(), TypeError, "string"),
+    ],
+)
+def test_a_change_that_is_refused_changes_nothing(change, error, message):
+    names = np.array(["a", "b", "c"])[Y]
+    model = fitted({"standardize": False, "n_lifted": 0}, labels=names)
+    before = state(model)
+    with pytest.raises(error, match=message):
+        change(model)
+    assert state(model) == before
+
+
+def test_the_last_two_classes_stay():
+    model = fitted()
+    model.forget_class(0)
+    before = state(model)
+    with pytest.raises(ValueError, match="none of the last two can go"):
+        model.forget_class(1)
+    with pytest.raises(ValueError, match="would leave 1"):
+        model.merge_classes([1, 2], 1)
+    assert state(model) == before
+
+
+def test_before_fitting():
+    model = OpenWorldRecognizer()
+    for call in (model.predict, model.decision_function, model.membership, model.nearest_classes):
+        with pytest.raises(NotFittedError):
+            call(X)
+    for change in (
+        lambda: model.forget_class(0),
+        lambda: model.rename_class(0, 1),
+        lambda: model.merge_classes([0], 1),
+        model.without_classes,
+        lambda: model + fitted(),
+    ):
+        with pytest.raises(NotFittedError):
+            change()
+    assert not hasattr(model, "classes_")
+
+
+# --- Adding models ---
+
+
+@EVERY_FORM
+def test_parts_learnt_apart_add_up(form):
+    model = fitted(form, X[:100], Y[:100])
+    whole = deepcopy(model).partial_fit(X[100:], Y[100:]).partial_fit(NEW, Y + 5)
+    parts = [
+        model.without_classes().partial_fit(samples, labels)
+        for samples, labels in ((X[100:], Y[100:]), (NEW[::2], Y[::2] + 5), (NEW[1::2], Y[1::2] + 5))
+    ]
+    before = [part.statistics_.counts.tolist() for part in parts]
+    for order in ([0, 1, 2], [2, 0, 1]):
+        total = model
+        for i in order:
+            total = total + parts[i]
+        np.testing.assert_allclose(total.decision_function(NEW), whole.decision_function(NEW), atol=1e-5)
+        np.testing.assert_array_equal(total.predict(NEW), whole.predict(NEW))
+    assert [part.statistics_.counts.tolist() for part in parts] == before
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_a_part_without_classes_answers_nothing():
+    part = fitted().without_classes()
+    assert part.classes_.tolist() == []
+    with pytest.raises(ValueError, match="fewer than 2 classes"):
+        part.predict(X)
+    part.partial_fit(X[:1], [4])
+    with pytest.raises(ValueError, match="fewer than 2 classes"):
+        part.membership(X)
+    part.partial_fit(X, Y)
+    assert part.predict(X).shape == (150,)
+
+
+def test_a_part_keeps_the_precision_of_its_reservoir():
+    part = fitted({"standardize": True, "n_lifted": 0}, X + 1e7).without_classes()
+    assert part.reservoir_.dtype == np.float64
+
+
+def test_lifts_that_differ_do_not_add_up():
+    """The same seed need not mean the same rows, if another version of numpy drew them."""
+    model = fitted({"standardize": False, "n_lifted": 12})
+    other = deepcopy(model)
+    representation = other.metric_.representation_
+    other.metric_.representation_ = representation.with_rows(representation.rows + 1)
+    with pytest.raises(ValueError, match="one representation"):
+        _ = model + other
+
+
+# --- Little and strange data ---
+
+
+@pytest.mark.parametrize(
+    "names",
+    [[3, 1, 2], ["c", "Ælfgifu 猫", "b"], [b"c", b"\xff\x00a", b"b"], [1.0, -2.0, 1e17], [2**53 + 1, -5, 0]],
+    ids=["integers", "strings", "bytes", "floats", "large integers"],
+)
+def test_labels_of_any_kind(names):
+    expected, model = fitted(), fitted(labels=np.array(names)[Y])
+    answers = model.predict(np.vstack([NEW, [[1e9] * 4]]))
+    assert answers[-1] == model.unknown_label_
+    plain = expected.predict(NEW)
+    assert answers[:-1].tolist() == [names[code] if code >= 0 else model.unknown_label_ for code in plain]
+    model.partial_fit(NEW[:5], np.array(names)[Y[:5]])
+    model.forget_class(names[0])
+    assert set(model.classes_.tolist()) == set(names[1:])
+
+
+def test_boolean_labels():
+    model = fitted(labels=Y > 0)
+    assert set(model.predict(np.vstack([X, [[1e9] * 4]])).tolist()) == {True, False, -1}
+
+
+def test_one_feature():
+    random = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 30)
+    samples = (10.0 * labels + random.normal(size=90))[:, np.newaxis]
+    model = OpenWorldRecognizer().fit(samples, labels)
+    assert np.mean(model.predict(samples) == labels) > 0.8
+    assert model.predict([[1e9], [-1e9]]).tolist() == [-1, -1]
+    model.partial_fit([[-300.0], [-301.0]], [7, 7])
+    assert model.predict([[-300.5]]).tolist() == [7]
+
+
+def test_two_classes_of_two_samples():
+    samples = np.array([[0.0, 1.0], [0.1, 1.0], [1.0, 0.0], [1.0, 0.1]])
+    model = OpenWorldRecognizer().fit(samples, [0, 0, 1, 1])
+    assert model.predict(samples).tolist() == [0, 0, 1, 1]
+    assert model.predict(-samples).tolist() == [-1] * 4
+
+
+def test_duplicates_weigh_in_the_means_only():
+    samples, labels = np.repeat(X, 4, axis=0), np.repeat(Y, 4)
+    model = fitted(samples=samples, labels=labels)
+    assert model.statistics_.counts.tolist() == [200.0] * 3
+    assert sum(map(len, model.reservoir_._kept.values())) == len(np.unique(X.astype(np.float32), axis=0))
+    assert np.mean(model.predict(samples) == labels) > 0.7
+
+
+def test_all_samples_of_a_class_the_same():
+    samples = np.vstack([X, np.tile([[-3.0, 1.0, -3.0, 1.0]], (10, 1))])
+    model = fitted(samples=samples, labels=np.r_[Y, [9] * 10])
+    assert model.predict(samples[-1:]).tolist() == [9]
+
+
+def test_classes_of_one_sample_learnt_later():
+    random = np.random.default_rng(0)
+    model = OpenWorldRecognizer(n_lifted=0).fit(*digits_of(TRAIN, range(5)))
+    samples, labels = digits_of(TRAIN, range(5, 10))
+    first = [int(random.choice(np.flatnonzero(labels == c))) for c in range(5, 10)]
+    for row in first:
+        model.partial_fit(samples[row : row + 1], labels[row : row + 1])
+        assert model.predict(samples[row : row + 1]).tolist() == labels[row : row + 1].tolist()
+    test, expected = digits_of(TEST, range(5, 10))
+    answers = model.predict(test)
+    assert np.mean(answers == expected) > 0.3
+    assert np.isfinite(model.decision_function(test)).all()
+
+
+def test_a_sample_without_any_feature():
+    model = fitted({"standardize": False, "n_lifted": 0})
+    assert np.all(np.isfinite(model.decision_function(np.zeros((1, 4)))))
+    model.partial_fit(np.zeros((3, 4)), [9] * 3)
+    assert np.all(np.isfinite(model.decision_function(np.zeros((1, 4)))))
+
+
+def test_nothing_but_zeros():
+    model = OpenWorldRecognizer(n_lifted=0).fit(np.zeros((9, 2)), list("aaabbbccc"))
+    assert np.all(np.isfinite(model.decision_function([[0.0, 0.0], [1e3, 1.0]])))
+    assert model.predict([[1e3, 1.0]]).tolist() == ["unknown"]
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e5, 1e6, 1e7, 1e9])
+def test_a_large_offset(offset):
+    """The reservoir must not round away what sets the samples apart."""
+    centred = fitted({"standardize": True, "n_lifted": 0}).predict(NEW)
+    model = fitted({"standardize": True, "n_lifted": 0}, X + offset)
+    assert np.mean(model.predict(NEW + offset) == centred) > 0.9
+    assert fitted(samples=X + offset).calibration_.quality > 0.6
+
+
+@pytest.mark.parametrize("value", [1e6, -1e12, 1e30, 3e38])
+def test_a_wrong_value_among_the_starting_samples(value):
+    samples = X.copy()
+    samples[0, 0] = value
+    model = fitted(samples=samples)
+    assert np.all(np.isfinite(model.decision_function(NEW)))
+    assert set(model.predict(1e300 * X).tolist()) == {-1}
+
+
+def test_a_class_learnt_far_away_leaves_the_others_known():
+    model = fitted()
+    before = model.predict(NEW)
+    model.partial_fit(-1e20 * NEW[:10], [9] * 10)
+    assert np.mean(model.predict(NEW) == before) > 0.9
+    assert model.predict(-1e20 * NEW[:10]).tolist() == [9] * 10
+
+
+def test_single_and_double_precision_agree():
+    single = fitted(samples=X.astype(np.float32))
+    assert np.mean(single.predict(NEW.astype(np.float32)) == fitted().predict(NEW)) > 0.97
+
+
+# --- Parameters ---
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_lifted": -1}, "n_lifted must be a whole number, 0 or more; got -1"),
+        ({"n_lifted": 2.5}, "n_lifted must be a whole number"),
+        ({"n_lifted": None}, "n_lifted must be a whole number"),
+        ({"reservoir_size": 0}, "reservoir_size must be a whole number, 1 or more; got 0"),
+        ({"reservoir_size": "10"}, "reservoir_size must be a whole number"),
+        ({"refresh_growth": -0.1}, "refresh_growth must be a number, 0 or more; got -0.1"),
+        ({"refresh_growth": np.nan}, "refresh_growth must be a number"),
+        ({"refresh_growth": "x"}, "refresh_growth must be a number"),
+    ],
+)
+def test_parameters_that_make_no_sense(parameters, message):
+    model = OpenWorldRecognizer(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+    assert not hasattr(model, "metric_")
+
+
+@pytest.mark.parametrize("reservoir_size", [1, 2, 500])
+def test_any_size_of_reservoir(reservoir_size):
+    model = fitted(reservoir_size=reservoir_size)
+    assert np.mean(model.predict(X) == Y) > 0.6
+
+
+def test_what_the_objective_asks_for_is_reached():
+    """As far as samples held out tell: on test samples, roughly."""
+    train, labels = digits_of(TRAIN, range(7))
+    (known, names), (unknown, _) = digits_of(TEST, range(7)), digits_of(TEST, [7, 8, 9])
+    shares = {}
+    for objective in (FalseAcceptRate(0.02), BalancedAccuracy(), F1(0.9), KnownRecall(0.995)):
+        model = OpenWorldRecognizer(objective, n_lifted=0).fit(train, labels)
+        shares[objective] = (np.mean(model.predict(known) != -1), np.mean(model.predict(unknown) != -1))
+    assert shares[FalseAcceptRate(0.02)][1] < 0.1
+    assert shares[KnownRecall(0.995)][0] > 0.95
+    assert shares[FalseAcceptRate(0.02)][1] < shares[BalancedAccuracy()][1] < shares[KnownRecall(0.995)][1]
+
+
+def test_random_state_determines_the_lift():
+    one, same, other = (
+        OpenWorldRecognizer(n_lifted=30, random_state=seed).fit(X, Y)._candidates(4)[2].fit(X, Y).transform(X)
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert not np.allclose(one, other)
+
+
+# --- Threads ---
+
+
+def test_threads_that_predict_after_a_change():
+    """The model is made anew by whoever asks first; the others get the same answers."""
+    samples = DIGITS[TEST]
+    model = OpenWorldRecognizer(n_lifted=60).fit(*digits_of(TRAIN, range(4)))
+    for label in range(4, 8):
+        model.partial_fit(*digits_of(TRAIN, [label]))
+        expected = deepcopy(model).decision_function(samples)
+        barrier, found, errors = Barrier(4), [], []
+
+        def ask(barrier=barrier, found=found, errors=errors):
+            try:
+                barrier.wait(timeout=30)
+                found.append(model.decision_function(samples))
+            except Exception as error:
+                errors.append(error)
+
+        threads = [Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert len(found) == 4
+        for decision in found:
+            np.testing.assert_array_equal(decision, expected)
