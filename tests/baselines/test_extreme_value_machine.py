@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from openworld.baselines.extreme_value_machine import (
     CosineExtremeValueMachine,
     ExtremeValueMachine,
-    fit_weibulls,
+    fit_margins,
     greedy_cover,
     probability,
 )
@@ -40,42 +40,21 @@ def test_contract(rival: Any, check: Any) -> None:
     check(rival)
 
 
-# -- the Weibull fit ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shape", [0.4, 1.0, 3.0, 40.0])
-def test_weibulls_against_scipy(shape: float) -> None:
-    tails = weibull_min.rvs(shape, scale=3, size=(5, 30), random_state=1)
-    tails[2, 20:] = np.inf  # a shorter tail
-    shapes, scales = fit_weibulls(tails)
-    for row, k, scale in zip(tails, shapes, scales, strict=True):
-        expected = weibull_min.fit(row[np.isfinite(row)], floc=0)
-        np.testing.assert_allclose([k, scale], [expected[0], expected[2]], rtol=1e-3)
-
-
-def test_weibull_against_libmr() -> None:
-    """`libmr.MR.fit_high` of all 30 values, version 0.1.9, which moves the smallest to 1."""
-    values = 0.5 + np.abs(np.sin(np.arange(1, 31) ** 1.5))
-    shapes, scales = fit_weibulls((values - values.min() + 1)[np.newaxis])
-    np.testing.assert_allclose([scales[0], shapes[0]], [1.6270827396640062, 8.415048368312451], rtol=1e-4)
-
-
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
-def test_weibull_of_anything_is_finite(values: list[float]) -> None:
-    shapes, scales = fit_weibulls(np.array([values]))
-    for found in (shapes, scales):
+def test_any_margins_can_be_fitted(margins: list[float]) -> None:
+    for found in fit_margins(np.array([margins])):
         assert np.all(np.isfinite(found))
         assert np.all(found > 0)
 
 
-def test_weibull_without_values_and_without_spread() -> None:
-    shapes, scales = fit_weibulls(np.array([[np.inf, np.inf], [2.0, 2.0], [3.0, np.inf]]))
+def test_margins_of_different_number() -> None:
+    tails = np.array([[np.inf] * 3, [1.0, 2.0, 4.0], [1.0, 2.0, np.inf], [0.0, 0.0, np.inf]])
+    shapes, scales = fit_margins(tails)
+    assert 0 < scales[3] < 1e-9
     assert (shapes[0], scales[0]) == (1, 1)
-    assert np.all(shapes[1:] > 1000)
-    np.testing.assert_allclose(scales[1:], [2, 3])
-
-
-# -- the model ------------------------------------------------------------------------------------
+    for i in (1, 2):
+        expected = weibull_min.fit(tails[i, : 4 - i], floc=0)
+        np.testing.assert_allclose([shapes[i], scales[i]], [expected[0], expected[2]], rtol=1e-3)
 
 
 def naive_psi(X: Any, y: Any, queries: Any, tail_size: int, metric: Any) -> tuple[Any, Any]:

@@ -114,6 +114,15 @@ def test_repeated_features_do_not_stop_it() -> None:
     assert np.mean(Mahalanobis(shrinkage=0.0).fit(twice, y).predict(twice) == y) > 0.5
 
 
+@pytest.mark.parametrize("rival", RIVALS, ids=str)
+def test_two_samples_of_each_class(rival: Any) -> None:
+    """Holding one of two out leaves no scatter to judge by."""
+    X, y, _ = small_data()
+    few = np.r_[:2, 12:14, 24:26]
+    model = rival.__class__().fit(X[few], y[few])
+    assert np.mean(model.predict(X[few]) == y[few]) > 0.5
+
+
 def test_too_few_samples_to_calibrate_is_said() -> None:
     with pytest.raises(ValueError, match="at least 2 classes with 2 samples"):
         Mahalanobis().fit(np.eye(3), [0, 1, 2])

@@ -36,7 +36,7 @@ def test_tails_against_libmr() -> None:
         (1.2320735236050357, 10.728004697378541, 1.2450059160653142),
     ]
     tails = ActivationTails.of(*activations(), tail_fraction=1 / 3)
-    found = np.column_stack([tails.scales, tails.shapes, tails.origins + 1])
+    found = np.column_stack([tails.weibulls.scale, tails.weibulls.shape, tails.weibulls.location + 1])
     np.testing.assert_allclose(found, expected, rtol=1e-4)  # libmr stops at 1e-5
 
 
@@ -71,11 +71,11 @@ def test_small_classes_share_one_tail() -> None:
     vectors, codes = np.r_[vectors, [[0.1, 0.2, 9.0]]], np.r_[codes, 2]
     some = np.r_[0:40, 60:65, 180]  # the third class has one sample
     tails = ActivationTails.of(vectors[some], codes[some], tail_fraction=0.2)
-    assert len(set(tails.shapes)) == len(set(tails.origins)) == 1
+    assert len(set(tails.weibulls.shape)) == len(set(tails.weibulls.location)) == 1
     np.testing.assert_allclose(tails.means[2], [0.1, 0.2, 9.0])
     means = np.array([vectors[:40].mean(0), vectors[60:65].mean(0), [0.1, 0.2, 9.0]])
     distances = np.sort(np.linalg.norm(vectors[some] - means[codes[some]], axis=1))
-    assert tails.origins[0] == pytest.approx(distances[-10] - 1)  # a fifth of 46, rounded up
+    assert tails.weibulls.location[0] == pytest.approx(distances[-10] - 1)  # a fifth of 46, rounded up
 
 
 def test_only_samples_classified_right_count() -> None:

@@ -67,7 +67,7 @@ def test_what_a_file_leaves_out_is_the_papers(tmp_path: Path) -> None:
         ("data = [1]", "data cannot be [1]"),
         ("one_by_one = 1", "one_by_one cannot be 1"),
         ("test_fraction = 'half'", "test_fraction cannot be 'half'"),
-        ("recognizers = 'NMC'", "no recognizer 'NMC'; there are NCM, NNO"),
+        ("recognizers = 'NMC'", "no recognizer 'NMC'; there are openworld, NCM"),
         ("orders = 0", "experiment 'mine': orders must be at least 1."),
     ],
 )
@@ -96,7 +96,7 @@ def test_names_that_are_nothing(tmp_path: Path) -> None:
         ({"data": ("a", "a")}, "data names a data set twice"),
         ({"recognizers": ()}, "recognizers names no recognizer"),
         ({"recognizers": ("NNO", "NNO")}, "recognizers names one twice"),
-        ({"recognizers": ("NNO", "SVM")}, "no recognizer 'SVM'; there are NCM, NNO"),
+        ({"recognizers": ("NNO", "SVM")}, "no recognizer 'SVM'; there are openworld, NCM"),
         ({"n_starting": 0}, "n_starting must lie between 1 and n_known"),
         ({"n_starting": 201}, "n_starting must lie between 1 and n_known"),
         ({"step": 0}, "step must be at least 1"),

@@ -14,7 +14,7 @@ from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier
 from openworld.data.dataset import Dataset
 from openworld.evaluation import recognizers
 from openworld.evaluation.experiment import Experiment
-from openworld.evaluation.protocol import CLOSED, OPEN, RANKED, Outcome, play
+from openworld.evaluation.protocol import CLOSED, OPEN, RANKED, Outcome, array_bytes, play
 from openworld.evaluation.run import run_experiment
 
 EXPERIMENT = Experiment(
@@ -174,8 +174,10 @@ def test_nothing_leaks(
 
 
 def cells(outcome: Outcome) -> dict[tuple[int, int, float, str], float]:
-    found = {(row["K"], row["U"], row["tau_factor"], row["measure"]): row["value"] for row in outcome.rows}
-    assert len(found) == len(outcome.rows), "a cell was measured twice"
+    """The values that depend on the answers alone."""
+    rows = [row for row in outcome.rows if row["measure"] != "model_mib"]
+    found = {(row["K"], row["U"], row["tau_factor"], row["measure"]): row["value"] for row in rows}
+    assert len(found) == len(rows), "a cell was measured twice"
     return found
 
 
@@ -381,3 +383,14 @@ def test_integer_labels_give_the_same_values() -> None:
         for data in (text, numbers)
     ]
     assert rows[0] == rows[1]
+
+
+def test_model_size() -> None:
+    """The bytes of everything the recognizer holds: here a mean for each class, in two spaces and types."""
+    dataset = features_only(make_dataset())
+    outcome = play(NearestNonOutlier(), dataset, EXPERIMENT.split(dataset, 0), EXPERIMENT)
+    sizes = {row["K"]: row["value"] for row in outcome.rows if row["measure"] == "model_mib"}
+    assert [*sizes] == [4, 7, 9]
+    assert 0 < sizes[4] < sizes[7] < sizes[9]
+    shared = np.zeros(1000)
+    assert array_bytes({"a": [shared, shared], "b": (np.zeros(5, dtype=np.uint8),)}) == 8005

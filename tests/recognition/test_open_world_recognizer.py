@@ -31,9 +31,7 @@ DIGITS, DIGIT = load_digits(return_X_y=True)
 _ORDER = np.random.default_rng(0).permutation(len(DIGIT))
 TRAIN, TEST = _ORDER[:900], _ORDER[900:]
 FORMS = [{"standardize": s, "n_lifted": n} for s in (False, True) for n in (0, 12)]
-EVERY_FORM = pytest.mark.parametrize(
-    "form", FORMS, ids=lambda form: f"{form['standardize']}-{form['n_lifted']}"
-)
+EVERY_FORM = pytest.mark.parametrize("form", FORMS, ids=["plain", "lifted", "standardized", "both"])
 
 
 def fitted(form=None, samples=X, labels=Y, **parameters):
@@ -203,8 +201,9 @@ def test_decision_by_hand():
         )
     scores = cosines - model.calibration_.weight * np.array(tight)
     lengths = np.linalg.norm(X, axis=1)
-    deviation = np.sqrt(sum(lengths[label == Y].var() * 50 for label in range(3)) / 147)
-    radii = np.array([2 * (lengths[label == Y].mean() + 4 * deviation) for label in range(3)])
+    deviations = np.array([lengths[label == Y].std(ddof=1) for label in range(3)])
+    deviations = np.maximum(deviations, np.median(deviations))
+    radii = 2 * (np.array([lengths[label == Y].mean() for label in range(3)]) + 4 * deviations)
     radial = np.clip(2 - np.linalg.norm(samples, axis=1)[:, np.newaxis] / radii, 0, 1)
     assert set(np.sign(radial).ravel()) == {0, 1}
     expected = (2 + scores) / 3 * radial - (2 + model.calibration_.threshold) / 3
@@ -268,11 +267,11 @@ def test_the_best_representation_is_chosen():
     assert len(set(qualities)) > 1
 
 
-def test_features_in_different_units_are_standardized():
-    """The feature that tells the classes apart is drowned by another one unless it is."""
+def test_classes_that_differ_in_length_alone_are_standardized():
+    """Without, only the direction would be left, which is the same for all."""
     random = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2, 3], 40)
-    samples = np.column_stack([random.uniform(1e5, 2e5, size=160), labels + 0.1 * random.normal(size=160)])
+    samples = 3.0 ** labels[:, np.newaxis] * (1 + 0.03 * random.normal(size=(160, 5)))
     model = fitted(samples=samples, labels=labels)
     assert model.metric_.standardize
     assert np.mean(model.predict(samples) == labels) > 0.8
@@ -629,7 +628,7 @@ def test_two_classes_of_two_samples():
     samples = np.array([[0.0, 1.0], [0.1, 1.0], [1.0, 0.0], [1.0, 0.1]])
     model = OpenWorldRecognizer().fit(samples, [0, 0, 1, 1])
     assert model.predict(samples).tolist() == [0, 0, 1, 1]
-    assert model.predict(-samples).tolist() == [-1] * 4
+    assert model.predict(100 * samples).tolist() == [-1] * 4
 
 
 def test_duplicates_weigh_in_the_means_only():
@@ -656,7 +655,8 @@ def test_classes_of_one_sample_learnt_later():
         assert model.predict(samples[row : row + 1]).tolist() == labels[row : row + 1].tolist()
     test, expected = digits_of(TEST, range(5, 10))
     answers = model.predict(test)
-    assert np.mean(answers == expected) > 0.3
+    assert np.mean((answers == expected)[answers >= 0]) > 0.6
+    assert np.mean(answers >= 0) > 0.1
     assert np.isfinite(model.decision_function(test)).all()
 
 
@@ -676,10 +676,22 @@ def test_nothing_but_zeros():
 @pytest.mark.parametrize("offset", [1e3, 1e5, 1e6, 1e7, 1e9])
 def test_a_large_offset(offset):
     """The reservoir must not round away what sets the samples apart."""
-    centred = fitted({"standardize": True, "n_lifted": 0}).predict(NEW)
-    model = fitted({"standardize": True, "n_lifted": 0}, X + offset)
-    assert np.mean(model.predict(NEW + offset) == centred) > 0.9
-    assert fitted(samples=X + offset).calibration_.quality > 0.6
+    form = {"standardize": True, "n_lifted": 0}
+    centred, model = fitted(form), fitted(form, X + offset)
+    assert model.calibration_.quality > centred.calibration_.quality - 0.05
+    agree = model.decision_function(NEW + offset).argmax(axis=1) == centred.decision_function(NEW).argmax(
+        axis=1
+    )
+    assert np.mean(agree) > 0.85
+    assert fitted(samples=X + offset).calibration_.quality > 0.75
+
+
+def test_the_reservoir_is_precise_where_it_has_to_be():
+    constant = np.column_stack([X, np.full(150, 0.1), np.full(150, 1e9)])
+    for samples in (X, X.astype(np.float32) + 1e6, constant, 1e30 * X, (1e3 * X).astype(np.int64)):
+        assert fitted(samples=samples).reservoir_.dtype == np.float32
+    for samples in (X + 1e6, (X * 10).astype(np.int64) + 10**9, np.column_stack([X, 1e9 + X[:, 0]])):
+        assert fitted(samples=samples).reservoir_.dtype == np.float64
 
 
 @pytest.mark.parametrize("value", [1e6, -1e12, 1e30, 3e38])
@@ -691,12 +703,17 @@ def test_a_wrong_value_among_the_starting_samples(value):
     assert set(model.predict(1e300 * X).tolist()) == {-1}
 
 
-def test_a_class_learnt_far_away_leaves_the_others_known():
+@pytest.mark.parametrize("label", [9, 2])
+def test_samples_from_afar_widen_no_other_class(label):
+    """Neither as a class of their own nor among the samples of a class that lies near."""
     model = fitted()
-    before = model.predict(NEW)
-    model.partial_fit(-1e20 * NEW[:10], [9] * 10)
-    assert np.mean(model.predict(NEW) == before) > 0.9
-    assert model.predict(-1e20 * NEW[:10]).tolist() == [9] * 10
+    before = model._current().radii
+    model.partial_fit(-1e20 * NEW[:10], [label] * 10)
+    np.testing.assert_allclose(model._current().radii[:2], before[:2], rtol=0.1)
+    assert set(model.predict(1e4 * X[Y == 0]).tolist()) == {-1}
+    assert 1 not in model.predict(1e4 * X)
+    if label == 9:
+        assert np.mean(model.predict(-1e20 * NEW[:10]) == 9) > 0.7
 
 
 def test_single_and_double_precision_agree():
@@ -736,7 +753,7 @@ def test_any_size_of_reservoir(reservoir_size):
 def test_what_the_objective_asks_for_is_reached():
     """As far as samples held out tell: on test samples, roughly."""
     train, labels = digits_of(TRAIN, range(7))
-    (known, names), (unknown, _) = digits_of(TEST, range(7)), digits_of(TEST, [7, 8, 9])
+    known, unknown = digits_of(TEST, range(7))[0], digits_of(TEST, [7, 8, 9])[0]
     shares = {}
     for objective in (FalseAcceptRate(0.02), BalancedAccuracy(), F1(0.9), KnownRecall(0.995)):
         model = OpenWorldRecognizer(objective, n_lifted=0).fit(train, labels)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.weibull import fit_weibull
 from openworld.index import ExactIndex
 from openworld.recognition import CrossClassValidation
 from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
@@ -17,51 +18,28 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 _BLOCK = 1 << 20  # distances worked on at a time
-_LARGEST_SHAPE = 1e4
-_NEWTON_STEPS = 50
+_LEAST_MARGIN = 1e-12  # relative to the largest
 
 
-def fit_weibulls(tails: Floats) -> tuple[Floats, Floats]:
-    """Fit a Weibull distribution with location 0 to every row by maximum likelihood, all rows at once.
-
-    The shape k solves ``sum x^k ln x / sum x^k - mean(ln x) - 1/k = 0``, whose left side rises with k; it
-    is found by Newton's method. The scale is then ``mean(x^k)^(1/k)``.
-
-    Parameters
-    ----------
-    tails : array of shape (n, m)
-        Not negative; what is infinite is left out.
+def fit_margins(tails: Floats) -> tuple[Floats, Floats]:
+    """Fit a Weibull distribution to every row of margins, infinite ones left out.
 
     Returns
     -------
     shapes, scales : arrays of shape (n,)
-        A row whose values are all the same gets the largest shape allowed; one without values, 1 and 1.
+        1 and 1 for a row without margins.
     """
     there = np.isfinite(tails)
-    counts = np.maximum(there.sum(axis=1), 1)
-    largest = np.max(tails, axis=1, where=there, initial=0.0)
-    largest = np.where(largest > 0, largest, 1.0)[:, np.newaxis]
-    # A margin of 0 has no logarithm: a sample of another class lies on this one.
-    relative = np.where(there, np.maximum(tails / largest, 1e-12), 1.0)
-    logs = np.log(relative)
-    mean_log = logs.sum(axis=1) / counts
-    deviation = np.sqrt(np.where(there, (logs - mean_log[:, np.newaxis]) ** 2, 0).sum(axis=1) / counts)
-    shapes = np.minimum(np.pi / np.sqrt(6) / np.maximum(deviation, 1e-9), _LARGEST_SHAPE)
-    for _ in range(_NEWTON_STEPS):
-        powers = np.where(there, np.exp(shapes[:, np.newaxis] * logs), 0.0)
-        total = np.maximum(powers.sum(axis=1), np.finfo(float).tiny)
-        first = (powers * logs).sum(axis=1) / total
-        second = (powers * logs**2).sum(axis=1) / total
-        step = (first - mean_log - 1 / shapes) / (second - first**2 + 1 / shapes**2)
-        better = np.clip(shapes - step, shapes / 4, _LARGEST_SHAPE)
-        moved = np.abs(better - shapes) > 1e-10 * shapes
-        shapes = better
-        if not moved.any():
-            break
-    powers = np.where(there, np.exp(shapes[:, np.newaxis] * logs), 0.0)
-    scales = largest[:, 0] * (np.maximum(powers.sum(axis=1), 1e-300) / counts) ** (1 / shapes)
-    empty = ~there.any(axis=1)
-    return np.where(empty, 1.0, shapes), np.where(empty, 1.0, scales)
+    some = there.any(axis=1)
+    shapes, scales = np.ones(len(tails)), np.ones(len(tails))
+    if some.any():
+        largest = np.max(tails, axis=1, where=there, initial=0.0, keepdims=True)
+        # A margin of 0 has no logarithm: a sample of another class lies on this one.
+        least = _LEAST_MARGIN * np.where(largest > 0, largest, 1.0)
+        unit = np.maximum(largest, least)
+        fitted = fit_weibull((np.where(there, np.maximum(tails, least), np.nan) / unit)[some])
+        shapes[some], scales[some] = fitted.shape, fitted.scale * unit[some, 0]
+    return shapes, scales
 
 
 @dataclass(frozen=True)
@@ -111,7 +89,7 @@ class ExtremeVectors:
         old_tails = np.sort(old_tails, axis=1)[:, :size]
         tails = np.concatenate([old_tails, self._margins(samples, codes, points, all_codes)])
         one_class = bool(np.all(all_codes == all_codes[0]))
-        shapes, scales = fit_weibulls(self._margins_of_one_class(points) if one_class else tails)
+        shapes, scales = fit_margins(self._margins_of_one_class(points) if one_class else tails)
         order = np.argsort(all_codes, kind="stable")
         whole = replace(
             self,

@@ -100,7 +100,8 @@ def one_vs_rest(
     intercepts : array of shape (K,)
     """
     dual, intercepts = np.zeros((len(codes), n_classes)), np.zeros(n_classes)
-    with sklearn.config_context(assume_finite=True):  # not to look through the matrix for every class
+    # Not to look through the whole matrix again for every class.
+    with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
         for code in range(n_classes):
             machine = SVC(C=C, kernel="precomputed").fit(gram, codes == code)
             dual[machine.support_, code] = machine.dual_coef_[0]

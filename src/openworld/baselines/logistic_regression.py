@@ -37,9 +37,11 @@ class MaximumProbability(MaximumLogit):
 
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
         logits = super()._train(X, codes, n_classes)
+        # For two classes the columns hold -s and s of one sigmoid: half of their difference is its logit.
+        factor = 0.5 if n_classes == 2 else 1.0
 
         def probabilities(samples: NDArray[Any]) -> NDArray[np.float64]:
-            scores = logits(samples)
+            scores = factor * logits(samples)
             scores = np.exp(scores - scores.max(axis=1, keepdims=True))
             return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 

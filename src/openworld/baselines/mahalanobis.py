@@ -113,6 +113,9 @@ class StatisticsRival(Rival):
         rest = self.statistics_
         if len(codes):
             rest = rest - ClassStatistics("pooled").add(samples, self.classes_[codes])
+        if rest.counts.sum() < len(rest) + 0.5:  # one sample of each class has no scatter: keep that of all
+            scatter = self.statistics_.scatter
+            rest = ClassStatistics.restore(rest.labels, rest.counts, rest.sums, "pooled", scatter)
         rows = np.array([rest.row(label) for label in self.classes_])
 
         def outlyingness(known: NDArray[np.bool_]) -> Floats:

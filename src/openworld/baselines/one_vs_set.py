@@ -30,7 +30,7 @@ class OneVsSet(Rival):
 
     where d+ is the width that holds all samples of the class, p are the pressures, and w_A, w_Omega the empty
     margins between each plane and the class's samples inside the slab, in units of d+. The score is the
-    signed distance to the nearer plane, positive inside.
+    signed distance to the nearer plane, positive inside, in units of the SVM's margin 1 / |w|.
 
     What differs from the paper: the empirical risk is 2 / F1, as in the authors' program; the planes lie
     on training scores and each move takes the better of the best near plane and the best far plane
@@ -76,11 +76,10 @@ class OneVsSet(Rival):
                 for code in range(n_classes)
             ]
         )
-        lengths = np.maximum(np.linalg.norm(weights, axis=0), np.finfo(np.float64).tiny)
 
         def depth(samples: NDArray[Any]) -> Floats:
             margins = scale(samples) @ weights + intercepts
-            return np.asarray(np.minimum(margins - near, far - margins) / lengths)
+            return np.asarray(np.minimum(margins - near, far - margins))
 
         return depth
 

@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from openworld.baselines.base import Scorer
-from openworld.baselines.extreme_value_machine import fit_weibulls
 from openworld.baselines.logistic_regression import MaximumLogit
+from openworld.baselines.weibull import Weibull, fit_upper_tail
 from openworld.index import ExactIndex
 from openworld.recognition import CrossClassValidation
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-_SHIFT = 1.0  # libMR fits to distances moved so that the smallest of the tail is 1
 _PAPERS_TAIL = 20
 _LEAST_TAIL = 5
 
@@ -30,14 +29,12 @@ class ActivationTails:
     Attributes
     ----------
     means : array of shape (K, K)
-    origins, shapes, scales : arrays of shape (K,)
-        The paper's tau, kappa and lambda.
+    weibulls : Weibull
+        Shape, scale and location of each class: the paper's kappa, lambda and tau.
     """
 
     means: Floats
-    origins: Floats
-    shapes: Floats
-    scales: Floats
+    weibulls: Weibull
 
     @classmethod
     def of(cls, activations: Floats, codes: Codes, tail_fraction: float) -> ActivationTails:
@@ -52,20 +49,16 @@ class ActivationTails:
         means /= counts[:, np.newaxis]
         distances = np.linalg.norm(activations - means[codes], axis=1)
         pooled = _tail(distances, tail_fraction)
-        tails = np.full((n_classes, max(len(pooled), int(counts.max()))), np.inf)
+        tails = np.full((n_classes, max(len(pooled), int(counts.max()))), np.nan)
         for code in range(n_classes):
             own = tail_fraction * counts[code] >= _PAPERS_TAIL
             tail = _tail(distances[codes == code], tail_fraction) if own else pooled
             tails[code, : len(tail)] = tail
-        origins = tails.min(axis=1) - _SHIFT
-        return cls(means, origins, *fit_weibulls(tails - origins[:, np.newaxis]))
+        return cls(means, fit_upper_tail(tails))
 
     def outlying(self, activations: Floats) -> Floats:
         """Return the probability that each activation vector is an outlier of each class, shape (n, K)."""
-        distances = np.sqrt(ExactIndex(self.means).squared_distances(activations))
-        beyond = np.maximum((distances - self.origins) / self.scales, np.finfo(np.float64).tiny)
-        powers = np.exp(np.minimum(self.shapes * np.log(beyond), 700.0))
-        return np.asarray(-np.expm1(-powers))
+        return self.weibulls.cdf(np.sqrt(ExactIndex(self.means).squared_distances(activations)))
 
 
 def _tail(distances: Floats, fraction: float) -> Floats:
@@ -107,9 +100,10 @@ class OpenMax(MaximumLogit):
     """OpenMax, with the logits of the logistic regression of `MaximumLogit` as activations.
 
     Bendale & Boult, "Towards open set deep networks", CVPR 2016: mean activation vectors of the samples
-    classified right and a Weibull on their largest distances (Algorithm 1); revised activations and
-    the probability of unknown (Algorithm 2). Distances are Euclidean. The formula of Algorithm 2 for
-    the weights is read as the authors' code computes it, with the Weibull's distribution function.
+    classified right and a Weibull on their largest distances, moved as libMR moves them (Algorithm 1);
+    revised activations and the probability of unknown (Algorithm 2). Distances are Euclidean. The
+    formula of Algorithm 2 for the weights is read as the authors' code computes it, with the Weibull's
+    distribution function.
 
     A sample is accepted if a class is more probable than unknown *and* its probability is above the
     threshold. So the score of a class is its probability where some class wins, and its probability

@@ -44,8 +44,8 @@ class StreamingLDA(StatisticsRival):
     covariance of all samples so far, shrunk by oracle approximating shrinkage.
 
     The authors' code starts with the same Sigma, but then differs. It shrinks the start only; and for
-    the sample at time t it adds ``t / (t + 1) (z - mu_y)(z - mu_y)^T``, with mu_y the mean before it, or 0 for
-    a class not seen before. That depends on the order, and counts the first sample of a class as if its
+    the sample at time t it adds ``t / (t + 1) (z - mu_y)(z - mu_y)^T``, with mu_y the mean before it, or 0
+    for a class not seen before. That depends on the order, and counts the first sample of a class as if its
     class mean were the origin. With n_y samples of the class before it, ``n_y / (n_y + 1)`` in place of
     ``t / (t + 1)`` makes the running sum the within-class scatter itself, in any order and any pieces
     (Welford), and this is what is kept here.

@@ -153,6 +153,15 @@ EXPERIMENTS = {
             data=("letters-sift", "letters-hog", "letters-lbp"),
             unknown=(500,),
         ),
+        Experiment(
+            "leaderboard",
+            recognizers=tuple(RECOGNIZERS),
+            n_starting=20,
+            step=20,
+            n_known=60,
+            unknown=(40,),
+            orders=3,
+        ),
     )
 }
 

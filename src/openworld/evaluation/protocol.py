@@ -116,6 +116,8 @@ def _test(
         tested[: len(known)] = True
         values = _ranking(recognizer, decision[tested], truth[tested], len(known), outcome)
         values["openness"] = m.openness(n_classes, n_classes + n_unknown)
+        if n_unknown == 0:
+            values["model_mib"] = array_bytes(recognizer) / 2**20
         for factor, predicted in predictions.items():
             decided = _decided(recognizer, truth[tested], predicted[tested])
             row = {"K": n_classes, "U": n_unknown, "tau_factor": factor}
@@ -156,6 +158,25 @@ def _ranking(
         values |= {name: measure(scores) for name, measure in RANKED.items()}
         outcome.scores = {"known": best[:n_known], "unknown": best[n_known:], "correct": correct}
     return values
+
+
+def array_bytes(part: Any, seen: set[int] | None = None) -> int:
+    """Return the bytes of all arrays that an object holds, directly or inside what it holds."""
+    seen = set() if seen is None else seen
+    if id(part) in seen:
+        return 0
+    seen.add(id(part))
+    if isinstance(part, np.ndarray):
+        return part.nbytes
+    inside: list[Any] = []
+    if isinstance(part, dict):
+        inside += part.values()
+    elif isinstance(part, list | tuple | set):
+        inside += part
+    elif callable(part) and getattr(part, "__closure__", None):
+        inside += [cell.cell_contents for cell in part.__closure__]
+    inside += vars(part).values() if hasattr(part, "__dict__") and not isinstance(part, type) else []
+    return sum(array_bytes(item, seen) for item in inside)
 
 
 def _note(outcome: Outcome, n_known: int, what: str, seconds: float) -> None:

@@ -390,7 +390,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             kept[:] = [(n_samples, self.metric_.whitening_, calibration)]
         _, whitening, calibration = kept[0]
         means = whitening(self.statistics_.means[order].astype(np.float32))
-        samples, codes = self.reservoir_.samples(classes, self.reservoir_.size)
+        per_class = int(np.clip(2 * _CALIBRATION_SAMPLES // len(classes), 4, self.reservoir_.size))
+        samples, codes = self.reservoir_.samples(classes, per_class)
         shown = whitening(self.metric_.representation_(samples))
         tight = tightness(unit(shown), shown, codes, means, self.statistics_.counts[order])
         return _Model(
@@ -470,7 +471,7 @@ def _reservoir_dtype(samples: NDArray[Any]) -> type[np.floating[Any]]:
     if np.can_cast(samples.dtype, np.float32):
         return np.float32
     largest, spread = np.abs(samples).max(axis=0).astype(np.float64), samples.std(axis=0, dtype=np.float64)
-    constant = spread <= 10 * np.finfo(np.float64).eps * largest
+    constant = spread <= 1e-12 * largest  # up to rounding
     blurred = np.spacing(largest.astype(np.float32)) > 1e-3 * spread
     return np.float64 if np.any(blurred & ~constant) else np.float32
 
@@ -488,10 +489,15 @@ def _length_statistics(samples: NDArray[Any], labels: NDArray[Any]) -> ClassStat
 
 def _radii(lengths: ClassStatistics, classes: NDArray[Any]) -> Doubles:
     """Return, for each class, twice the length that nearly none of its samples exceeds."""
-    n_spare = max(float(lengths.counts.sum()) - len(lengths), 1.0)
-    deviation = float(np.sqrt(lengths.scatter[0, 0] / n_spare))
-    means = np.array([float(lengths.mean(label)[0]) for label in classes])
-    return np.maximum(2 * (means + 4 * deviation), np.finfo(np.float64).tiny)
+    rows = [lengths.row(label) for label in classes]
+    scatter = np.array([float(lengths.class_scatter(label)[0, 0]) for label in classes])
+    counts, means = lengths.counts[rows], lengths.means[rows, 0]
+    deviations = np.sqrt(scatter / np.maximum(counts - 1, 1))
+    # What is typical stands in where a class has too few samples; a median, as one class may be far out.
+    several = counts > 1.5
+    typical = float(np.median(deviations[several])) if several.any() else 0.0
+    radii = 2 * (means + 4 * np.maximum(deviations, typical))
+    return np.asarray(np.maximum(radii, np.finfo(np.float64).tiny))
 
 
 def _radial(samples: NDArray[Any], radii: Doubles) -> Doubles | float:

@@ -1,0 +1,113 @@
+"""A label tree: similar classes share a branch, and linear classifiers choose between branches."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.linear_svm import standardizer
+from openworld.recognition import CrossClassValidation
+
+Floats = NDArray[np.float64]
+
+
+class LabelTree(Rival):
+    """A probabilistic label tree; the score of a class is the probability of its path.
+
+    After Bengio, Weston & Grangier 2010, Deng, Satheesh, Berg & Fei-Fei 2011, and Liu, Sadeghi, Tappen,
+    Shah & Liu 2013. At each node a multinomial logistic regression chooses between at most `branching`
+    groups of classes, trained on the samples of the node's classes; ``P(class) = prod P(branch | node)``
+    along the path from the root.
+
+    What differs from the papers: the groups are clusters of class means (Ward's linkage), not learnt
+    together with the classifiers or taken from a confusion matrix; all paths are followed, not the best
+    branch only, so the answer is the most probable leaf and nothing is gained in speed at the lowest level.
+    Nothing here makes scores fall with the distance from the data: the accepted region is not bounded.
+    Samples are divided by their length and standardized first.
+
+    Parameters
+    ----------
+    branching : int, default=8
+        The largest number of branches of a node.
+    threshold, unknown_label
+        As in `Rival`.
+    """
+
+    def __init__(
+        self,
+        branching: int = 8,
+        *,
+        threshold: float | CrossClassValidation | None = None,
+        unknown_label: Any = None,
+    ) -> None:
+        super().__init__(threshold=threshold, unknown_label=unknown_label)
+        self.branching = branching
+
+    def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
+        if self.branching < 2:
+            raise ValueError(f"branching must be at least 2; got {self.branching}.")
+        scale = standardizer(X, unit_length=True)
+        vectors = scale(X)
+        means = np.array([vectors[codes == code].mean(axis=0) for code in range(n_classes)])
+        root = Node(vectors, codes, np.arange(n_classes), means, self.branching)
+
+        def path_probabilities(samples: NDArray[Any]) -> Floats:
+            scores = np.zeros((len(samples), n_classes))
+            root.follow(scale(samples), np.ones(len(samples)), scores)
+            return scores
+
+        return path_probabilities
+
+
+class Node:
+    """A node for some of the classes, with a branch for each group of them."""
+
+    def __init__(
+        self,
+        vectors: Floats,
+        codes: NDArray[np.intp],
+        members: NDArray[np.intp],
+        means: Floats,
+        branching: int,
+    ) -> None:
+        self.members = members
+        self.branches: list[Node] = []
+        if len(members) == 1:
+            return
+        groups = group_classes(means[members], branching)
+        here = np.isin(codes, members)
+        vectors, codes = vectors[here], codes[here]
+        targets = groups[np.searchsorted(members, codes)]
+        # The samples' mean squared length is 1 in place of D: the penalty of 1 for standardized features.
+        self.classifier = LogisticRegression(C=vectors.shape[1], max_iter=200)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are near enough
+            self.classifier.fit(vectors, targets)
+        self.branches = [
+            Node(vectors, codes, members[groups == group], means, branching) for group in np.unique(groups)
+        ]
+
+    def follow(self, vectors: Floats, probability: Floats, scores: Floats) -> None:
+        """Write the probability of each leaf below into its column of `scores`."""
+        if not self.branches:
+            scores[:, self.members[0]] = probability
+            return
+        for branch, share in zip(self.branches, self.classifier.predict_proba(vectors).T, strict=True):
+            branch.follow(vectors, probability * share, scores)
+
+
+def group_classes(means: Floats, branching: int) -> NDArray[np.intp]:
+    """Divide classes into at most `branching` groups, at least two, with means close to each other."""
+    if len(means) <= branching:
+        return np.arange(len(means))
+    groups: NDArray[np.intp] = fcluster(linkage(means, "ward"), branching, "maxclust").astype(np.intp)
+    if len(np.unique(groups)) == 1:  # the means coincide
+        return np.arange(len(means)) % branching
+    return groups

@@ -1,0 +1,248 @@
+"""NCM forests: trees whose nodes ask which of a few class means is nearest, and that keep growing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openworld.baselines.base import Rival, Scorer
+from openworld.recognition import CrossClassValidation
+from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
+
+# Random sets of class means tried at a node, and random divisions of each into left and right.
+_SETS, _DIVISIONS = 4, 16
+
+
+class NCMForest(Rival):
+    """A forest of nearest-class-mean trees; the score is the share of each class in the leaves reached.
+
+    Ristin, Guillaumin, Gall & Van Gool, "Incremental learning of NCM forests for large-scale image
+    classification", 2014. A node holds the means, over its own training samples, of a random set of about
+    the root of the number of its classes, each assigned to the left or the right: a sample goes where its
+    nearest mean is assigned to (their Eq. 3-4). Of the random sets and divisions tried, the one with the
+    largest information gain is kept. A leaf's distribution is that of its training samples, and the trees'
+    distributions are averaged.
+
+    Further samples, of new classes too, are learnt as in their "incrementally grow tree" (IGT): they go
+    down to the leaves, change the distributions there, and a leaf that has become large and mixed enough
+    is split as in training. Splits made before are never changed. The samples are kept at the leaves
+    for this, as in the paper. The trees depend on the order of the samples, and the threshold stays as
+    found in `fit`. Every region of a tree reaches infinity somewhere: the accepted region is not bounded.
+
+    What differs from the paper: 20 trees, not 50; 4 random sets with 16 divisions each are tried per node.
+
+    Parameters
+    ----------
+    n_trees : int, default=20
+    min_samples : int, default=10
+        Leaves of fewer samples are not split.
+    random_state : int, default=0
+    threshold, unknown_label
+        As in `Rival`.
+    """
+
+    retrains = False
+    order_matters = True
+
+    def __init__(
+        self,
+        n_trees: int = 20,
+        *,
+        min_samples: int = 10,
+        random_state: int = 0,
+        threshold: float | CrossClassValidation | None = None,
+        unknown_label: Any = None,
+    ) -> None:
+        super().__init__(threshold=threshold, unknown_label=unknown_label)
+        self.n_trees = n_trees
+        self.min_samples = min_samples
+        self.random_state = random_state
+
+    def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
+        trees = [Tree(self.min_samples, (self.random_state, number)) for number in range(self.n_trees)]
+        return Forest(trees, X[:0], codes[:0], 0).grown(X, codes, n_classes)
+
+    def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        super()._learn(samples, labels)
+        del self._samples, self._labels  # the forest has them
+        self._forest: Any = self._scorer
+        self._arrived = self.classes_
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn further samples, of known and new classes alike, by growing the trees."""
+        check_announced(y, classes)
+        if not hasattr(self, "classes_"):
+            return self.fit(X, y)
+        with unchanged_on_error(self):
+            samples, labels = continue_training(self, X, y)
+            new = np.setdiff1d(labels, self._arrived)
+            self._arrived = np.concatenate([self._arrived, new])
+            self.classes_, columns = np.unique(self._arrived, return_index=True)
+            codes = columns[np.searchsorted(self.classes_, labels)]
+            self._forest = forest = self._forest.grown(samples, codes, len(self._arrived))
+            self._scorer = lambda samples: forest(samples)[:, columns]
+        return self
+
+
+class Forest:
+    """Trees and the samples in their leaves; called with samples it gives the averaged distributions."""
+
+    def __init__(self, trees: list[Tree], samples: NDArray[Any], codes: Positions, n_classes: int) -> None:
+        self.trees = trees
+        self.samples = samples
+        self.codes = codes
+        self.n_classes = n_classes
+
+    def grown(self, samples: NDArray[Any], codes: Positions, n_classes: int) -> Forest:
+        """Return a forest that also learnt these samples; this one stays as it is."""
+        all_samples, all_codes = np.concatenate([self.samples, samples]), np.concatenate([self.codes, codes])
+        added = np.arange(len(self.codes), len(all_codes))
+        trees = [tree.grown(all_samples, all_codes, added, n_classes) for tree in self.trees]
+        return Forest(trees, all_samples, all_codes, n_classes)
+
+    def __call__(self, samples: NDArray[Any]) -> Floats:
+        """Return the averaged share of each class, shape (n, K)."""
+        total = np.zeros((len(samples), self.n_classes))
+        for tree in self.trees:
+            total += tree.shares(samples)
+        return total / len(self.trees)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A node that sends a sample to the side of its nearest class mean."""
+
+    means: Floats
+    is_left: NDArray[np.bool_]
+    left: int
+    right: int
+
+    def goes_left(self, samples: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which samples have their nearest mean on the left."""
+        return np.asarray(self.is_left[nearest(samples, self.means)])
+
+
+class Tree:
+    """One NCM tree: a list of nodes, each a `Split` or the positions of the samples in a leaf."""
+
+    def __init__(self, min_samples: int, seed: tuple[int, ...]) -> None:
+        self.min_samples = min_samples
+        self.seed = seed
+        self.nodes: list[Split | Positions] = [np.empty(0, dtype=np.intp)]
+        self.distributions = np.zeros((1, 0))
+
+    def grown(self, samples: NDArray[Any], codes: Positions, added: Positions, n_classes: int) -> Tree:
+        """Return a tree with the added samples in its leaves, and the leaves split that ask for it."""
+        tree = Tree(self.min_samples, self.seed)
+        tree.nodes = list(self.nodes)
+        random = np.random.default_rng((*self.seed, len(codes)))
+        for leaf, arrived in self._leaves_of(samples[added]):
+            present = self.nodes[leaf]
+            assert not isinstance(present, Split)
+            tree.nodes[leaf] = np.concatenate([present, added[arrived]])
+            tree._split(leaf, samples, codes, random)
+        tree.distributions = np.zeros((len(tree.nodes), n_classes))
+        for number, node in enumerate(tree.nodes):
+            if not isinstance(node, Split):
+                counts = np.bincount(codes[node], minlength=n_classes)
+                tree.distributions[number] = counts / max(len(node), 1)
+        return tree
+
+    def shares(self, samples: NDArray[Any]) -> Floats:
+        """Return the share of each class in the leaf of each sample."""
+        leaf_of = np.empty(len(samples), dtype=np.intp)
+        for leaf, arrived in self._leaves_of(samples):
+            leaf_of[arrived] = leaf
+        return self.distributions[leaf_of]
+
+    def _leaves_of(self, samples: NDArray[Any]) -> list[tuple[int, Positions]]:
+        """Return the leaves that samples reach, with the positions of those samples."""
+        found, waiting = [], [(0, np.arange(len(samples)))]
+        while waiting:
+            number, here = waiting.pop()
+            node = self.nodes[number]
+            if not isinstance(node, Split):
+                found.append((number, here))
+                continue
+            left = node.goes_left(samples[here])
+            for child, there in ((node.left, here[left]), (node.right, here[~left])):
+                if len(there):
+                    waiting.append((child, there))
+        return found
+
+    def _split(self, leaf: int, samples: NDArray[Any], codes: Positions, random: np.random.Generator) -> None:
+        """Split a leaf, and the leaves that come of it, until they are small or of one class."""
+        waiting = [leaf]
+        while waiting:
+            number = waiting.pop()
+            here = self.nodes[number]
+            assert not isinstance(here, Split)
+            if len(here) < self.min_samples:
+                continue
+            found = best_split(samples[here], codes[here], random)
+            if found is None:
+                continue
+            means, is_left, goes_left = found
+            children = len(self.nodes), len(self.nodes) + 1
+            self.nodes += [here[goes_left], here[~goes_left]]
+            self.nodes[number] = Split(means, is_left, *children)
+            waiting += children
+
+
+def nearest(samples: NDArray[Any], means: Floats) -> Positions:
+    """Return which mean is nearest to each sample."""
+    return np.argmin(np.sum(means**2, axis=1) - 2 * (samples @ means.T), axis=1)
+
+
+def best_split(
+    samples: NDArray[Any], codes: Positions, random: np.random.Generator
+) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """Try random sets of class means and random divisions of them; return the most informative.
+
+    Returns
+    -------
+    means, is_left, goes_left : arrays, or None
+        The set of means, their sides, and the sides of the samples; None where nothing divides them.
+    """
+    classes, local = np.unique(codes, return_inverse=True)
+    if len(classes) == 1:
+        return None
+    size = min(max(2, round(np.sqrt(len(classes)))), len(classes))
+    best, least = None, np.inf
+    for _ in range(_SETS):
+        chosen = random.permutation(len(classes))[:size]
+        means = np.array([samples[local == one].mean(axis=0, dtype=np.float64) for one in chosen])
+        closest = nearest(samples, means)
+        counts = np.bincount(local * size + closest, minlength=len(classes) * size).reshape(-1, size)
+        divisions = random_divisions(size, random)
+        left = counts @ divisions
+        mixing = impurity(left) + impurity(counts.sum(axis=1, keepdims=True) - left)
+        mixing[(left.sum(axis=0) == 0) | (left.sum(axis=0) == len(codes))] = np.inf
+        if mixing.min() < least:
+            least, is_left = mixing.min(), divisions[:, mixing.argmin()].astype(bool)
+            best = means, is_left, is_left[closest]
+    return best
+
+
+def random_divisions(size: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return random assignments of `size` means to left (1) or right (0), in columns, none one-sided."""
+    divisions = random.integers(0, 2, size=(size, _DIVISIONS))
+    one_sided = (divisions.sum(axis=0) == 0) | (divisions.sum(axis=0) == size)
+    divisions[random.integers(0, size, size=one_sided.sum()), np.flatnonzero(one_sided)] ^= 1
+    return divisions
+
+
+def impurity(counts: NDArray[np.int64]) -> Floats:
+    """Return the number of samples times the entropy of their classes, for counts in columns."""
+    totals = counts.sum(axis=0)
+    return np.asarray(_x_log_x(totals) - _x_log_x(counts).sum(axis=0))
+
+
+def _x_log_x(counts: NDArray[np.int64]) -> Floats:
+    return np.asarray(counts * np.log(np.maximum(counts, 1)))

@@ -1,0 +1,232 @@
+"""Linear classifiers learnt one sample at a time: Pegasos and the passive-aggressive algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.linear_svm import standardizer
+from openworld.recognition import CrossClassValidation
+from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
+from openworld.recognition.reservoir import Reservoir
+
+Floats = NDArray[np.float64]
+# Changes in place the weights, shape (K, D), and the number of steps each row has taken, by one sample and its
+# signs: +1 for its class, -1 for the others.
+Step = Callable[[Floats, NDArray[np.int64], Floats, Floats], None]
+
+# Samples kept of each class, and in all while there are few classes.
+_KEPT_PER_CLASS, _KEPT_IN_ALL = 10, 1000
+
+
+class OnlineLinear(Rival):
+    """One row of weights per class against the rest, changed sample by sample; the score is the margin.
+
+    A subclass has `_rule`. A class nobody announced starts a new row of zeros. `partial_fit` passes over
+    its own samples together with the few kept of the classes known before (at most 10 each, or 1000 in
+    all while there are few classes): without them a new row would see no samples of the old classes, and
+    the old rows only samples to push away. Scores are given by the weights averaged over the last pass;
+    learning goes on from the last weights. Scaling (length 1, then standardized) and threshold are
+    those found in `fit`. The answers depend on the order of the samples.
+
+    Parameters
+    ----------
+    n_epochs : int, default=5
+        Passes over the samples of each `fit` and `partial_fit`, each in another random order.
+    random_state : int, default=0
+    threshold, unknown_label
+        As in `Rival`.
+    """
+
+    retrains = False
+    order_matters = True
+
+    def __init__(
+        self,
+        *,
+        n_epochs: int = 5,
+        random_state: int = 0,
+        threshold: float | CrossClassValidation | None = None,
+        unknown_label: Any = None,
+    ) -> None:
+        super().__init__(threshold=threshold, unknown_label=unknown_label)
+        self.n_epochs = n_epochs
+        self.random_state = random_state
+
+    def _rule(self, n_samples: int) -> Step:
+        """Return how one sample changes the weights, for a start with this many samples."""
+        raise NotImplementedError
+
+    def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
+        start = Rows.start(X, self._rule(len(X)), n_classes)
+        return start.learn(X, codes, self.n_epochs, self.random_state)
+
+    def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        super()._learn(samples, labels)
+        del self._samples, self._labels
+        self._reservoir = Reservoir(_KEPT_PER_CLASS, _KEPT_IN_ALL)
+        self._reservoir.add(samples, labels)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn further samples, of known and new classes alike, without most of the samples of before."""
+        check_announced(y, classes)
+        if not hasattr(self, "classes_"):
+            return self.fit(X, y)
+        with unchanged_on_error(self):
+            samples, labels = continue_training(self, X, y)
+            all_classes = np.union1d(self.classes_, labels)
+            kept, kept_codes = self._reservoir.samples(all_classes, self._reservoir.per_class)
+            rows: Any = self._scorer
+            self._scorer = rows.moved(np.searchsorted(all_classes, self.classes_), len(all_classes)).learn(
+                np.concatenate([samples, kept]),
+                np.concatenate([np.searchsorted(all_classes, labels), kept_codes]),
+                self.n_epochs,
+                self.random_state,
+            )
+            self._reservoir = self._reservoir.copy()
+            self._reservoir.add(samples, labels)
+            self.classes_ = all_classes
+        return self
+
+
+class Pegasos(OnlineLinear):
+    """Pegasos: stochastic sub-gradient steps on the objective of the linear SVM.
+
+    Shalev-Shwartz, Singer, Srebro & Cotter, 2011, Fig. 1: at step t of a row, with eta = 1 / (lambda t),
+    ``w <- (1 - eta lambda) w``, plus ``eta y x`` where ``y w . x < 1``. The bias is the weight of a
+    constant feature (Sec. 6). lambda is 1 / (n C) for the n samples of `fit`, and stays. The
+    optional projection is left out; the average of the last pass is used in place of the last weights.
+
+    Parameters
+    ----------
+    C : float, default=3.0
+        How much errors cost, as in `LinearSVM` but for the loss, which is not squared here.
+    n_epochs, random_state
+        As in `OnlineLinear`.
+    threshold, unknown_label
+        As in `Rival`.
+    """
+
+    def __init__(
+        self,
+        C: float = 3.0,
+        *,
+        n_epochs: int = 5,
+        random_state: int = 0,
+        threshold: float | CrossClassValidation | None = None,
+        unknown_label: Any = None,
+    ) -> None:
+        super().__init__(
+            n_epochs=n_epochs, random_state=random_state, threshold=threshold, unknown_label=unknown_label
+        )
+        self.C = C
+
+    def _rule(self, n_samples: int) -> Step:
+        return pegasos_rule(1 / (self.C * n_samples))
+
+
+class PassiveAggressive(OnlineLinear):
+    """The passive-aggressive algorithm PA-I.
+
+    Crammer, Dekel, Keshet, Shalev-Shwartz & Singer, 2006, Fig. 1: where the loss l = max(0, 1 - y w . x) is
+    not 0, ``w <- w + min(C, l / |x|^2) y x``. One row per class against the rest; the bias is the weight of
+    a constant feature; the average of the last pass is used in place of the last weights.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The largest step.
+    n_epochs, random_state
+        As in `OnlineLinear`.
+    threshold, unknown_label
+        As in `Rival`.
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        n_epochs: int = 5,
+        random_state: int = 0,
+        threshold: float | CrossClassValidation | None = None,
+        unknown_label: Any = None,
+    ) -> None:
+        super().__init__(
+            n_epochs=n_epochs, random_state=random_state, threshold=threshold, unknown_label=unknown_label
+        )
+        self.C = C
+
+    def _rule(self, n_samples: int) -> Step:
+        return passive_aggressive_rule(self.C)
+
+
+def pegasos_rule(penalty: float) -> Step:
+    """Return the step of Pegasos for a penalty lambda."""
+
+    def step(weights: Floats, steps: NDArray[np.int64], sample: Floats, signs: Floats) -> None:
+        violated = np.flatnonzero(signs * (weights @ sample) < 1)
+        steps += 1
+        weights *= (1 - 1 / steps)[:, None]
+        weights[violated] += (signs[violated] / (penalty * steps[violated]))[:, None] * sample
+
+    return step
+
+
+def passive_aggressive_rule(C: float) -> Step:
+    """Return the step of PA-I for a largest step C."""
+
+    def step(weights: Floats, steps: NDArray[np.int64], sample: Floats, signs: Floats) -> None:
+        loss = 1 - signs * (weights @ sample)
+        violated = np.flatnonzero(loss > 0)
+        sizes = np.minimum(C, loss[violated] / (sample @ sample))
+        weights[violated] += (signs[violated] * sizes)[:, None] * sample
+
+    return step
+
+
+class Rows:
+    """The weights of all classes, in the order of the classes; called with samples it gives their margins."""
+
+    def __init__(self, scale: Callable[[NDArray[Any]], Floats], step: Step, weights: Floats) -> None:
+        self.scale = scale
+        self.step = step
+        self.weights = weights
+        self.average = np.zeros_like(weights)
+        self.steps = np.zeros(len(weights), dtype=np.int64)
+
+    @classmethod
+    def start(cls, X: NDArray[Any], step: Step, n_classes: int) -> Rows:
+        """Return rows of zeros, for samples that are to be scaled as these."""
+        return cls(standardizer(X, unit_length=True), step, np.zeros((n_classes, X.shape[1] + 1)))
+
+    def moved(self, positions: NDArray[np.intp], n_classes: int) -> Rows:
+        """Return a copy with the rows at these positions and rows of zeros between them."""
+        rows = Rows(self.scale, self.step, np.zeros((n_classes, self.weights.shape[1])))
+        rows.weights[positions], rows.average[positions] = self.weights, self.average
+        rows.steps[positions] = self.steps
+        return rows
+
+    def learn(self, X: NDArray[Any], codes: NDArray[np.intp], n_epochs: int, random_state: int) -> Rows:
+        """Take the steps of some passes over the samples, and return the rows themselves."""
+        samples = self._with_constant(X)
+        random = np.random.default_rng(random_state)
+        for _ in range(n_epochs):
+            total = np.zeros_like(self.weights)
+            for position in random.permutation(len(samples)):
+                signs = np.full(len(self.weights), -1.0)
+                signs[codes[position]] = 1.0
+                self.step(self.weights, self.steps, samples[position], signs)
+                total += self.weights
+            self.average = total / len(samples)
+        return self
+
+    def __call__(self, samples: NDArray[Any]) -> Floats:
+        """Return the margin of every class, shape (n, K)."""
+        return np.asarray(self._with_constant(samples) @ self.average.T)
+
+    def _with_constant(self, samples: NDArray[Any]) -> Floats:
+        return np.column_stack([self.scale(samples), np.ones(len(samples))])
