@@ -266,6 +266,10 @@ def test_an_open_world_model_saved_before_it_is_refreshed(growth, path):
     loaded = round_trip(model, path)
     assert_same(loaded, model)
     assert (loaded.calibration_.threshold == threshold) == (growth > 0)
+    loaded.partial_fit(NEW[:1], [7])
+    model.partial_fit(NEW[:1], [7])
+    assert_same(loaded, model)
+    assert (loaded.calibration_.threshold == threshold) == (growth > 0)
     for one in (model, loaded):
         one.partial_fit(NEW[20:100], [8] * 80)
     assert loaded.calibration_.threshold != threshold

@@ -103,7 +103,7 @@ def test_in_a_terminal(
         (("papre-50",), "There is no experiment 'papre-50'; there are paper-50, paper-200"),
         (("missing.toml",), "There is no experiment 'missing.toml'"),
         (("TOML",), "missing.npz: neither a built-in data set (letters"),
-        (("TOML", "--data", "DATA", "--recognizer", "NNN"), "no recognizer 'NNN'; there are NCM, NNO"),
+        (("TOML", "--data", "DATA", "--recognizer", "NNN"), "no recognizer 'NNN'; there are openworld, NCM"),
         (("TOML", "--data", "DATA", "--orders", 0), "orders must be at least 1"),
         (("TOML", "--data", "DATA", "--seed", -1), "seed must not be negative"),
         (("TOML", "--data", "TOML"), "cannot read .toml"),

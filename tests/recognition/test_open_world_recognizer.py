@@ -353,6 +353,8 @@ def test_a_class_forgotten_and_learnt_again():
     before = model.predict(samples)
     model.forget_class(7)
     assert model.classes_.tolist() == list(range(7))
+    assert 7 not in model._lengths
+    assert len(model.reservoir_.samples(np.array([7]), 100)[0]) == 0
     assert np.mean(model.predict(samples[labels == 7]) == -1) > 0.8
     assert np.mean(model.predict(samples[labels < 7]) == before[labels < 7]) > 0.95
     model.partial_fit(*digits_of(TRAIN, [7]))

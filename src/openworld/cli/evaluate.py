@@ -13,7 +13,7 @@ def evaluate(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="paper-50, paper-200, softmax-threshold, tau-sweep, features; or a .toml file of your own."
+            help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard; or a .toml file."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder for tables and report.")] = Path(
