@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -34,7 +35,7 @@ class LabelTree(Rival):
 
     Parameters
     ----------
-    branching : int, default=8
+    branching : int, default=16
         The largest number of branches of a node.
     threshold, unknown_label
         As in `Rival`.
@@ -42,7 +43,7 @@ class LabelTree(Rival):
 
     def __init__(
         self,
-        branching: int = 8,
+        branching: int = 16,
         *,
         threshold: float | CrossClassValidation | None = None,
         unknown_label: Any = None,
@@ -85,11 +86,7 @@ class Node:
         here = np.isin(codes, members)
         vectors, codes = vectors[here], codes[here]
         targets = groups[np.searchsorted(members, codes)]
-        # The samples' mean squared length is 1 in place of D: the penalty of 1 for standardized features.
-        self.classifier = LogisticRegression(C=vectors.shape[1], max_iter=200)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are near enough
-            self.classifier.fit(vectors, targets)
+        self.weights, self.intercepts = choose_branch(vectors, targets)
         self.branches = [
             Node(vectors, codes, members[groups == group], means, branching) for group in np.unique(groups)
         ]
@@ -99,8 +96,23 @@ class Node:
         if not self.branches:
             scores[:, self.members[0]] = probability
             return
-        for branch, share in zip(self.branches, self.classifier.predict_proba(vectors).T, strict=True):
+        shares = softmax(vectors @ self.weights + self.intercepts, axis=1)
+        for branch, share in zip(self.branches, shares.T, strict=True):
             branch.follow(vectors, probability * share, scores)
+
+
+def choose_branch(vectors: Floats, branches: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Train a multinomial logistic regression; return its weights (D, B) and intercepts (B,)."""
+    # The samples' mean squared length is 1, not D: this is a C of 0.1 for standardized features.
+    model = LogisticRegression(C=0.1 * vectors.shape[1], tol=1e-3, max_iter=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are near enough
+        model.fit(vectors.astype(np.float32), branches)
+    weights = model.coef_.astype(np.float64).T
+    intercepts = model.intercept_.astype(np.float64)
+    if weights.shape[1] == 1:  # two branches: only the second is written down
+        weights, intercepts = np.hstack([0 * weights, weights]), np.append(0 * intercepts, intercepts)
+    return weights, intercepts
 
 
 def group_classes(means: Floats, branching: int) -> NDArray[np.intp]:

@@ -197,7 +197,7 @@ class Tree:
 
 def nearest(samples: NDArray[Any], means: Floats) -> Positions:
     """Return which mean is nearest to each sample."""
-    return np.argmin(np.sum(means**2, axis=1) - 2 * (samples @ means.T), axis=1)
+    return np.asarray(np.argmin(np.sum(means**2, axis=1) - 2 * (samples @ means.T), axis=1))
 
 
 def best_split(

@@ -15,8 +15,8 @@ from openworld.recognition.learning import check_announced, continue_training, u
 from openworld.recognition.reservoir import Reservoir
 
 Floats = NDArray[np.float64]
-# Changes in place the weights, shape (K, D), and the number of steps each row has taken, by one sample and its
-# signs: +1 for its class, -1 for the others.
+# Changes in place the weights, shape (K, D), and the number of steps each row has taken, by one sample and
+# its signs: +1 for its class, -1 for the others.
 Step = Callable[[Floats, NDArray[np.int64], Floats, Floats], None]
 
 # Samples kept of each class, and in all while there are few classes.

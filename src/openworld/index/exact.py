@@ -13,7 +13,7 @@ Positions = NDArray[np.intp]
 
 # Numbers worked on at a time, few enough to stay in a processor's cache.
 _BLOCK = 1 << 15
-_RANKS_AT_ONCE = 1 << 20
+_RANKS_AT_ONCE = 1 << 21
 
 
 class _Prepared(NamedTuple):

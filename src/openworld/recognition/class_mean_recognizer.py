@@ -34,8 +34,8 @@ from openworld.recognition.metric_learning import NCMMetric
 Floats = NDArray[np.floating[Any]]
 
 # Samples are worked on in chunks of about this many distances, so memory does not grow with their number.
-_CHUNK_DISTANCES = 1 << 21
-_CHUNK_ROWS = 2048
+_CHUNK_DISTANCES = 1 << 22
+_CHUNK_ROWS = 4096
 # The square of a distance up to this one is a finite float32 in any number of dimensions in use.
 _FARTHEST = 1e17
 
