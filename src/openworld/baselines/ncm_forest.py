@@ -66,7 +66,7 @@ class NCMForest(Rival):
 
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
         trees = [Tree(self.min_samples, (self.random_state, number)) for number in range(self.n_trees)]
-        return Forest(trees, X[:0], codes[:0], 0).grown(X, codes, n_classes)
+        return Forest(trees, np.empty((0, X.shape[1])), codes[:0], 0).grown(X, codes, n_classes)
 
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
         super()._learn(samples, labels)
@@ -93,7 +93,7 @@ class NCMForest(Rival):
 class Forest:
     """Trees and the samples in their leaves; called with samples it gives the averaged distributions."""
 
-    def __init__(self, trees: list[Tree], samples: NDArray[Any], codes: Positions, n_classes: int) -> None:
+    def __init__(self, trees: list[Tree], samples: Floats, codes: Positions, n_classes: int) -> None:
         self.trees = trees
         self.samples = samples
         self.codes = codes
@@ -101,16 +101,17 @@ class Forest:
 
     def grown(self, samples: NDArray[Any], codes: Positions, n_classes: int) -> Forest:
         """Return a forest that also learnt these samples; this one stays as it is."""
-        all_samples, all_codes = np.concatenate([self.samples, samples]), np.concatenate([self.codes, codes])
+        all_samples = np.concatenate([self.samples, samples.astype(np.float64)])
+        all_codes = np.concatenate([self.codes, codes])
         added = np.arange(len(self.codes), len(all_codes))
         trees = [tree.grown(all_samples, all_codes, added, n_classes) for tree in self.trees]
         return Forest(trees, all_samples, all_codes, n_classes)
 
     def __call__(self, samples: NDArray[Any]) -> Floats:
         """Return the averaged share of each class, shape (n, K)."""
-        total = np.zeros((len(samples), self.n_classes))
+        total, exact = np.zeros((len(samples), self.n_classes)), samples.astype(np.float64)
         for tree in self.trees:
-            total += tree.shares(samples)
+            total += tree.shares(exact)
         return total / len(self.trees)
 
 
@@ -123,13 +124,13 @@ class Split:
     left: int
     right: int
 
-    def goes_left(self, samples: NDArray[Any]) -> NDArray[np.bool_]:
+    def goes_left(self, samples: Floats) -> NDArray[np.bool_]:
         """Return which samples have their nearest mean on the left."""
         return np.asarray(self.is_left[nearest(samples, self.means)])
 
 
 class Tree:
-    """One NCM tree: a list of nodes, each a `Split` or the positions of the samples in a leaf."""
+    """One NCM tree: a list of nodes, each a `Split` or the positions of a leaf's samples, class by class."""
 
     def __init__(self, min_samples: int, seed: tuple[int, ...]) -> None:
         self.min_samples = min_samples
@@ -137,7 +138,7 @@ class Tree:
         self.nodes: list[Split | Positions] = [np.empty(0, dtype=np.intp)]
         self.distributions = np.zeros((1, 0))
 
-    def grown(self, samples: NDArray[Any], codes: Positions, added: Positions, n_classes: int) -> Tree:
+    def grown(self, samples: Floats, codes: Positions, added: Positions, n_classes: int) -> Tree:
         """Return a tree with the added samples in its leaves, and the leaves split that ask for it."""
         tree = Tree(self.min_samples, self.seed)
         tree.nodes = list(self.nodes)
@@ -145,7 +146,8 @@ class Tree:
         for leaf, arrived in self._leaves_of(samples[added]):
             present = self.nodes[leaf]
             assert not isinstance(present, Split)
-            tree.nodes[leaf] = np.concatenate([present, added[arrived]])
+            inside = np.concatenate([present, added[arrived]])
+            tree.nodes[leaf] = inside[np.argsort(codes[inside], kind="stable")]
             tree._split(leaf, samples, codes, random)
         tree.distributions = np.zeros((len(tree.nodes), n_classes))
         for number, node in enumerate(tree.nodes):
@@ -154,14 +156,14 @@ class Tree:
                 tree.distributions[number] = counts / max(len(node), 1)
         return tree
 
-    def shares(self, samples: NDArray[Any]) -> Floats:
+    def shares(self, samples: Floats) -> Floats:
         """Return the share of each class in the leaf of each sample."""
         leaf_of = np.empty(len(samples), dtype=np.intp)
         for leaf, arrived in self._leaves_of(samples):
             leaf_of[arrived] = leaf
         return self.distributions[leaf_of]
 
-    def _leaves_of(self, samples: NDArray[Any]) -> list[tuple[int, Positions]]:
+    def _leaves_of(self, samples: Floats) -> list[tuple[int, Positions]]:
         """Return the leaves that samples reach, with the positions of those samples."""
         found, waiting = [], [(0, np.arange(len(samples)))]
         while waiting:
@@ -195,38 +197,52 @@ class Tree:
             waiting += children
 
 
-def nearest(samples: NDArray[Any], means: Floats) -> Positions:
+def nearest(samples: Floats, means: Floats) -> Positions:
     """Return which mean is nearest to each sample."""
-    return np.asarray(np.argmin(np.sum(means**2, axis=1) - 2 * (samples @ means.T), axis=1))
+    return np.asarray(np.argmin(_distances(samples, means), axis=1))
+
+
+def _distances(samples: Floats, means: Floats) -> Floats:
+    """Return squared distances to the means, less the samples' own squared lengths."""
+    return np.asarray(np.sum(means**2, axis=1) - 2 * (samples @ means.T))
 
 
 def best_split(
-    samples: NDArray[Any], codes: Positions, random: np.random.Generator
+    samples: Floats, codes: Positions, random: np.random.Generator
 ) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]] | None:
     """Try random sets of class means and random divisions of them; return the most informative.
+
+    Parameters
+    ----------
+    samples : array of shape (n, D)
+    codes : array of shape (n,), ascending
 
     Returns
     -------
     means, is_left, goes_left : arrays, or None
         The set of means, their sides, and the sides of the samples; None where nothing divides them.
     """
-    classes, local = np.unique(codes, return_inverse=True)
+    classes, starts, local, counts = np.unique(
+        codes, return_index=True, return_inverse=True, return_counts=True
+    )
     if len(classes) == 1:
         return None
-    size = min(max(2, round(np.sqrt(len(classes)))), len(classes))
+    means = np.add.reduceat(samples, starts, axis=0) / counts[:, None]
+    size = max(2, round(np.sqrt(len(classes))))
+    sets = np.array([random.permutation(len(classes))[:size] for _ in range(_SETS)])
+    tried = np.unique(sets)
+    distances = _distances(samples, means[tried])
     best, least = None, np.inf
-    for _ in range(_SETS):
-        chosen = random.permutation(len(classes))[:size]
-        means = np.array([samples[local == one].mean(axis=0, dtype=np.float64) for one in chosen])
-        closest = nearest(samples, means)
-        counts = np.bincount(local * size + closest, minlength=len(classes) * size).reshape(-1, size)
+    for chosen in sets:
+        closest = distances[:, np.searchsorted(tried, chosen)].argmin(axis=1)
+        table = np.bincount(local * size + closest, minlength=len(classes) * size).reshape(-1, size)
         divisions = random_divisions(size, random)
-        left = counts @ divisions
-        mixing = impurity(left) + impurity(counts.sum(axis=1, keepdims=True) - left)
+        left = table @ divisions
+        mixing = impurity(left) + impurity(counts[:, None] - left)
         mixing[(left.sum(axis=0) == 0) | (left.sum(axis=0) == len(codes))] = np.inf
         if mixing.min() < least:
             least, is_left = mixing.min(), divisions[:, mixing.argmin()].astype(bool)
-            best = means, is_left, is_left[closest]
+            best = means[chosen], is_left, is_left[closest]
     return best
 
 

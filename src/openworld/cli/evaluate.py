@@ -41,16 +41,12 @@ def evaluate(
 
     A run that was interrupted goes on where it stopped when the same command is given again.
     """
-    from openworld.cli.console import messages, need, progress_bar
+    from openworld.cli.console import need, progress_bar
 
     need("matplotlib", "jinja2", extra="evaluate")
-    from rich.markup import escape
-
     from openworld.evaluation.experiment import named_or_read
-    from openworld.evaluation.report import scaled_words, write_report
-    from openworld.evaluation.run import read_facts, read_results, run_experiment
-    from openworld.evaluation.summary import findings
-    from openworld.evaluation.table import Table
+    from openworld.evaluation.report import write_report
+    from openworld.evaluation.run import run_experiment
 
     changes: dict[str, Any] = {
         "data": tuple(data) if data else None,
@@ -71,6 +67,19 @@ def evaluate(
         )
         progress.update(task, description="Drawing")
         page = write_report(output)
+    _tell(output, page)
+
+
+def _tell(output: Path, page: Path) -> None:
+    """Say what was found."""
+    from rich.markup import escape
+
+    from openworld.cli.console import messages
+    from openworld.evaluation.report import scaled_words
+    from openworld.evaluation.run import read_facts, read_results
+    from openworld.evaluation.summary import findings
+    from openworld.evaluation.table import Table
+
     facts = read_facts(output)
     for words in scaled_words(facts):
         messages.print(escape(words))

@@ -29,6 +29,7 @@ from openworld.recognition.learning import (
     start_training,
     unchanged_on_error,
 )
+from openworld.recognition.radial import length_statistics, radial_factor, radii_of
 from openworld.recognition.reservoir import Reservoir
 from openworld.recognition.threshold import BalancedAccuracy, Objective
 
@@ -166,7 +167,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError("OpenWorldRecognizer needs at least 2 classes to start with; got 1 class.")
             self.reservoir_ = Reservoir(self.reservoir_size, dtype=_reservoir_dtype(samples))
             self.reservoir_.add(samples, labels)
-            self._lengths = _length_statistics(samples, labels)
+            self._lengths = length_statistics(samples, labels)
             candidates = [metric.fit(samples, labels) for metric in self._candidates(samples.shape[1])]
             self.metric_ = max(candidates, key=self._quality) if len(candidates) > 1 else candidates[0]
             self._forget_model()
@@ -218,7 +219,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             samples, labels = continue_training(self, X, y)
             _check_range(samples)
             batch = represented_statistics(self.metric_.representation_, samples, labels)
-            lengths = _length_statistics(samples, labels)
+            lengths = length_statistics(samples, labels)
             self.statistics_.check_combines(batch)
             self.metric_.statistics_ += batch
             self._lengths += lengths
@@ -282,7 +283,9 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __add__(self, other: Self) -> Self:
         for part in (self, other) if type(self) is type(other) else ():
             check_is_fitted(part)
-        if type(self) is not type(other) or not _same_representation(self.metric_, other.metric_):
+        if type(self) is not type(other) or not self.metric_.representation_.is_same(
+            other.metric_.representation_
+        ):
             raise ValueError(
                 "Only models with one representation can be added: make the parts with without_classes()."
             )
@@ -367,7 +370,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             directions = unit(model.whitening(self.metric_.representation_(chunk)))
             scores = directions @ model.unit_means.T
             scores -= model.penalties
-            yield scores, _radial(chunk, model.radii)
+            yield scores, radial_factor(chunk, model.radii)
 
     # -- the model, made anew when it is asked for after a change ----------------------------------
 
@@ -399,7 +402,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             whitening,
             unit(means),
             np.float32(calibration.weight) * tight,
-            _radii(self._lengths, classes),
+            radii_of(self._lengths, classes),
             calibration,
         )
 
@@ -476,39 +479,6 @@ def _reservoir_dtype(samples: NDArray[Any]) -> type[np.floating[Any]]:
     return np.float64 if np.any(blurred & ~constant) else np.float32
 
 
-def _lengths_of(samples: NDArray[Any]) -> Doubles:
-    with np.errstate(over="ignore"):  # infinitely long is long enough
-        squares = np.einsum("ij,ij->i", samples, samples, dtype=np.float64, casting="same_kind")
-    return np.asarray(np.sqrt(squares))
-
-
-def _length_statistics(samples: NDArray[Any], labels: NDArray[Any]) -> ClassStatistics:
-    """Return count, sum and scatter of the lengths of each class's samples."""
-    return ClassStatistics("per_class").add(_lengths_of(samples)[:, np.newaxis], labels)
-
-
-def _radii(lengths: ClassStatistics, classes: NDArray[Any]) -> Doubles:
-    """Return, for each class, twice the length that nearly none of its samples exceeds."""
-    rows = [lengths.row(label) for label in classes]
-    scatter = np.array([float(lengths.class_scatter(label)[0, 0]) for label in classes])
-    counts, means = lengths.counts[rows], lengths.means[rows, 0]
-    deviations = np.sqrt(scatter / np.maximum(counts - 1, 1))
-    # What is typical stands in where a class has too few samples; a median, as one class may be far out.
-    several = counts > 1.5
-    typical = float(np.median(deviations[several])) if several.any() else 0.0
-    radii = 2 * (means + 4 * np.maximum(deviations, typical))
-    return np.asarray(np.maximum(radii, np.finfo(np.float64).tiny))
-
-
-def _radial(samples: NDArray[Any], radii: Doubles) -> Doubles | float:
-    """Return the radial factor of every sample and class: 1 within the radius, 0 from twice the radius on."""
-    lengths = _lengths_of(samples)
-    if lengths.max() <= radii.min():
-        return 1.0
-    with np.errstate(over="ignore"):
-        return np.asarray(np.clip(2 - lengths[:, np.newaxis] / radii, 0, 1))
-
-
 def _decision(scores: Floats, radial: Doubles | float, model: _Model) -> Doubles:
     """Return angular times radial factor, minus the threshold.
 
@@ -516,12 +486,3 @@ def _decision(scores: Floats, radial: Doubles | float, model: _Model) -> Doubles
     """
     angular = (2 + scores.astype(np.float64)) / 3
     return np.asarray(angular * radial - (2 + model.calibration.threshold) / 3)
-
-
-def _same_representation(a: AdaptiveMetric, b: AdaptiveMetric) -> bool:
-    left, right = a.representation_, b.representation_
-    same = (left.n_features, left.n_lifted, left.length) == (right.n_features, right.n_lifted, right.length)
-    same = same and (not left.n_lifted or np.array_equal(left.rows, right.rows))
-    if left.mean is None or right.mean is None or left.scale is None or right.scale is None:
-        return same and left.mean is right.mean
-    return same and np.array_equal(left.mean, right.mean) and np.array_equal(left.scale, right.scale)

@@ -84,6 +84,18 @@ class Representation:
         vars(other)["rows"] = rows  # where cached_property looks first
         return other
 
+    def is_same(self, other: Representation) -> bool:
+        """Return whether both map every sample to the same place."""
+        same = (self.n_features, self.n_lifted, self.length) == (
+            other.n_features,
+            other.n_lifted,
+            other.length,
+        )
+        same = same and (not self.n_lifted or np.array_equal(self.rows, other.rows))
+        if self.mean is None or other.mean is None or self.scale is None or other.scale is None:
+            return same and self.mean is other.mean
+        return same and np.array_equal(self.mean, other.mean) and np.array_equal(self.scale, other.scale)
+
     def __call__(self, X: NDArray[Any]) -> Floats:
         """Map samples, shape (n, n_features), to float32 of shape (n, n_dimensions)."""
         X = as_float(X)

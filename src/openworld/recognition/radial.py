@@ -1,0 +1,46 @@
+"""The radial factor that bounds the accepted region: how long a sample may be to belong to a class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.recognition.class_statistics import ClassStatistics
+
+Doubles = NDArray[np.float64]
+
+
+def lengths_of(samples: NDArray[Any]) -> Doubles:
+    """Return the Euclidean length of each sample, in float64."""
+    with np.errstate(over="ignore"):  # infinitely long is long enough
+        squares = np.einsum("ij,ij->i", samples, samples, dtype=np.float64, casting="same_kind")
+    return np.asarray(np.sqrt(squares))
+
+
+def length_statistics(samples: NDArray[Any], labels: NDArray[Any]) -> ClassStatistics:
+    """Return count, sum and scatter of the lengths of each class's samples."""
+    return ClassStatistics("per_class").add(lengths_of(samples)[:, np.newaxis], labels)
+
+
+def radii_of(lengths: ClassStatistics, classes: NDArray[Any]) -> Doubles:
+    """Return, for each class, twice the length that nearly none of its samples exceeds."""
+    rows = [lengths.row(label) for label in classes]
+    scatter = np.array([float(lengths.class_scatter(label)[0, 0]) for label in classes])
+    counts, means = lengths.counts[rows], lengths.means[rows, 0]
+    deviations = np.sqrt(scatter / np.maximum(counts - 1, 1))
+    # What is typical stands in where a class has too few samples; a median, as one class may be far out.
+    several = counts > 1.5
+    typical = float(np.median(deviations[several])) if several.any() else 0.0
+    radii = 2 * (means + 4 * np.maximum(deviations, typical))
+    return np.asarray(np.maximum(radii, np.finfo(np.float64).tiny))
+
+
+def radial_factor(samples: NDArray[Any], radii: Doubles) -> Doubles | float:
+    """Return the radial factor of every sample and class: 1 within the radius, 0 from twice the radius on."""
+    lengths = lengths_of(samples)
+    if lengths.max() <= radii.min():
+        return 1.0
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip(2 - lengths[:, np.newaxis] / radii, 0, 1))
