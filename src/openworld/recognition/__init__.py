@@ -4,11 +4,30 @@ Start with `nearest_non_outlier.py`; `metric_learning.py` has W, `threshold.py` 
 `class_statistics.py` has what is learnt about the classes.
 """
 
+from openworld.recognition.abating import (
+    Cone,
+    Gaussian,
+    LinearlyMapped,
+    Maximum,
+    Product,
+    ReversedWeibull,
+    Thresholded,
+    WeightedSum,
+    zero_risk_threshold,
+)
 from openworld.recognition.adaptive_metric import AdaptiveMetric
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.metric_learning import EuclideanMetric, NCMMetric
 from openworld.recognition.nearest_class_mean import NearestClassMean, SoftmaxThreshold
 from openworld.recognition.nearest_non_outlier import NearestNonOutlier
+from openworld.recognition.open_space import (
+    OpenSetRisk,
+    OpenSpace,
+    OpenSpaceRisk,
+    Sampling,
+    open_set_risk,
+    open_space_risk,
+)
 from openworld.recognition.open_world_recognizer import OpenWorldRecognizer
 from openworld.recognition.threshold import (
     F1,
@@ -26,14 +45,29 @@ __all__ = [
     "BalancedAccuracy",
     "Calibration",
     "ClassStatistics",
+    "Cone",
     "CrossClassValidation",
     "EuclideanMetric",
     "FalseAcceptRate",
+    "Gaussian",
     "KnownRecall",
+    "LinearlyMapped",
+    "Maximum",
     "NCMMetric",
     "NearestClassMean",
     "NearestNonOutlier",
+    "OpenSetRisk",
+    "OpenSpace",
+    "OpenSpaceRisk",
     "OpenWorldRecognizer",
+    "Product",
+    "ReversedWeibull",
+    "Sampling",
     "SoftmaxThreshold",
+    "Thresholded",
+    "WeightedSum",
     "best_threshold",
+    "open_set_risk",
+    "open_space_risk",
+    "zero_risk_threshold",
 ]
