@@ -9,6 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
+from openworld.baselines.linear_svm import fit_linear_svm, standardizer
 from openworld.baselines.one_vs_set import OneVsSet, refine_slab
 from openworld.testing import contract_checks
 
@@ -74,16 +75,20 @@ def test_one_sample_has_the_slab_of_the_plane_and_its_mirror_image() -> None:
 
 
 def test_score_is_positive_inside_the_slab_and_negative_on_both_sides() -> None:
-    random = np.random.default_rng(0)
-    y = np.repeat([0, 1, 2], 30)
-    X = np.array([[6.0, 0, 0], [0, 6, 0], [0, 0, 6]])[y] + random.standard_normal((90, 3))
-    score = OneVsSet()._train(X, y, 3)
-    assert np.mean(score(X)[np.arange(90), y] >= 0) > 0.9  # the planes lie on samples
-    assert np.mean(score(X)[np.arange(90), (y + 1) % 3] < 0) > 0.9
-    # Unit length keeps samples on a sphere, so far in the direction of a class is its pole: beyond the far
-    # plane of a class whose samples surround another point.
-    peak = score(X).max(axis=0)
-    assert np.all(score(np.eye(3)).max(axis=0) < peak)
+    X, y = load_digits(n_class=3, return_X_y=True)
+    train, y, asked = X[:150], y[:150], X[150:]
+    scale = standardizer(train, unit_length=True)
+    weights, intercepts = fit_linear_svm(scale(train), y, 3, 3.0)
+    scores = OneVsSet()._train(train, y, 3)(asked)
+    for code in range(3):
+        near, far = refine_slab(scale(train) @ weights[:, code] + intercepts[code], y == code)
+        margins = scale(asked) @ weights[:, code] + intercepts[code]
+        before, beyond = margins < near, margins > far
+        assert before.any()
+        assert beyond.any()
+        assert scores[before, code] == pytest.approx(margins[before] - near)
+        assert scores[beyond, code] == pytest.approx(far - margins[beyond])
+        assert np.all(scores[~before & ~beyond, code] >= 0)
 
 
 def test_digits() -> None:

@@ -25,7 +25,7 @@ class NCMForest(Rival):
     Ristin, Guillaumin, Gall & Van Gool, "Incremental learning of NCM forests for large-scale image
     classification", 2014. A node holds the means, over its own training samples, of a random set of about
     the root of the number of its classes, each assigned to the left or the right: a sample goes where its
-    nearest mean is assigned to (their Eq. 3-4). Of the random sets and divisions tried, the one with the
+    nearest mean is assigned to. Of the random sets and divisions tried, the one with the
     largest information gain is kept. A leaf's distribution is that of its training samples, and the trees'
     distributions are averaged.
 
@@ -35,7 +35,7 @@ class NCMForest(Rival):
     for this, as in the paper. The trees depend on the order of the samples, and the threshold stays as
     found in `fit`. Every region of a tree reaches infinity somewhere: the accepted region is not bounded.
 
-    What differs from the paper: 20 trees, not 50; 4 random sets with 16 divisions each are tried per node.
+    Chosen for speed: 20 trees, and 4 random sets with 16 divisions each tried per node.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ _LEAST_WIDTH = 1e-4
 class OneVsSet(Rival):
     """A linear SVM per class whose positive half-space is cut off by a second plane.
 
-    Scheirer, Rocha, Sapkota & Boult, "Toward open set recognition", 2013, Sec. 4. Between the near plane A
+    Scheirer, Rocha, Sapkota & Boult, "Toward open set recognition", 2013. Between the near plane A
     and the far plane Omega, both parallel to the SVM's plane, lies the class. The planes minimize the
     empirical risk plus the open space risk of a linear slab,
 
