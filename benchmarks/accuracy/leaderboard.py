@@ -100,6 +100,7 @@ def draw(panel: object, title: str, table: Table, timings: dict[str, dict[str, l
             name, (max(cost, 1e-5), score), fontsize=6, xytext=(3, 3), textcoords="offset points"
         )
     panel.set_xscale("log")  # type: ignore[attr-defined]
+    panel.margins(x=0.3)  # type: ignore[attr-defined]
     panel.set_title(title, fontsize=10)  # type: ignore[attr-defined]
     panel.set_xlabel("seconds per added class")  # type: ignore[attr-defined]
     panel.grid(alpha=0.25)  # type: ignore[attr-defined]
