@@ -76,7 +76,7 @@ def test_one_sample_has_the_slab_of_the_plane_and_its_mirror_image() -> None:
 
 def test_score_is_positive_inside_the_slab_and_negative_on_both_sides() -> None:
     X, y = load_digits(n_class=3, return_X_y=True)
-    train, y, asked = X[:150], y[:150], X[150:]
+    train, y, asked = X[:60], y[:60], X[60:]
     scale = standardizer(train, unit_length=True)
     weights, intercepts = fit_linear_svm(scale(train), y, 3, 3.0)
     scores = OneVsSet()._train(train, y, 3)(asked)

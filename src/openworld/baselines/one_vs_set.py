@@ -34,7 +34,7 @@ class OneVsSet(Rival):
 
     What differs from the paper: the empirical risk is 2 / F1, as in the authors' program; the planes lie
     on training scores and each move takes the better of the best near plane and the best far plane
-    for the other one fixed, where the paper moves in single steps; a class of one sample has the
+    for the other one fixed, where the authors' program moves in single steps; a class of one sample has the
     slab of the SVM's plane and its mirror image. The threshold on the score, by cross-class
     validation as for all rivals, widens or narrows all slabs alike. A slab is unbounded along its planes,
     so the accepted region is, too. Samples are divided by their length and standardized first.
