@@ -322,3 +322,4 @@ def test_letters_does_not_freeze_the_arrays_it_is_given():
     images = np.zeros((1, 28, 28), np.uint8)
     Letters(images, np.array(["A"]), np.array(["DejaVuSans"]))
     images[0] = 1
+    assert images.all()
