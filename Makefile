@@ -30,7 +30,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	touch $(INSTALLED)
 
 lock:  ## resolve the pinned versions again (needs `pip install uv`)
-	uv pip compile pyproject.toml --group dev --extra evaluate --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --group dev --all-extras --universal --python-version 3.11 \
 		--generate-hashes --no-header --upgrade -o requirements.lock
 
 clean:
