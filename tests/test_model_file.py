@@ -18,7 +18,6 @@ import openworld
 from openworld import (
     F1,
     AdaptiveMetric,
-    BalancedAccuracy,
     CrossClassValidation,
     EuclideanMetric,
     FalseAcceptRate,
@@ -27,6 +26,7 @@ from openworld import (
     NCMMetric,
     NearestClassMean,
     NearestNonOutlier,
+    OpenWorldError,
     OpenWorldRecognizer,
     SoftmaxThreshold,
     load,
@@ -59,7 +59,7 @@ TAUS = {
     "f1": CrossClassValidation(F1(0.8), n_folds=2, known_fraction=0.5),
     "false accepts": CrossClassValidation(FalseAcceptRate(0.1), random_state=3),
     "recall": CrossClassValidation(KnownRecall(0.9), validation_fraction=0.5),
-    "balanced": CrossClassValidation(BalancedAccuracy()),
+    "balanced": CrossClassValidation(OpenWorldError()),
 }
 REPRESENTATIONS = [(standardize, n_lifted) for standardize in (False, True) for n_lifted in (0, 7)]
 
@@ -198,7 +198,7 @@ def test_open_world_with_every_representation(standardize, n_lifted, path):
     assert loaded.metric_.whitening_.map.flags.c_contiguous == model.metric_.whitening_.map.flags.c_contiguous
 
 
-@pytest.mark.parametrize("objective", [F1(0.8), FalseAcceptRate(0.1), KnownRecall(0.9), BalancedAccuracy()])
+@pytest.mark.parametrize("objective", [F1(0.8), FalseAcceptRate(0.1), KnownRecall(0.9), OpenWorldError()])
 def test_open_world_with_every_objective(objective, path):
     model = open_world(objective=objective, unknown_label=99, reservoir_size=np.int64(7), random_state=3)
     loaded = round_trip(model, path)
@@ -223,7 +223,7 @@ def test_nothing_that_predictions_read_is_computed_when_loading(path, monkeypatc
     model = open_world(True, 7)
     expected = model.decision_function(NEW)
     save(model, path)
-    for name in ("Whitening.of", "calibrate", "tightness", "hold_out"):
+    for name in ("Whitening.of", "calibrate", "make_model", "hold_out"):
         monkeypatch.setattr(
             f"openworld.recognition.open_world_recognizer.{name}", lambda *given: pytest.fail("computed anew")
         )

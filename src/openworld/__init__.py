@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from openworld.recognition import (
         F1,
         AdaptiveMetric,
-        BalancedAccuracy,
         Calibration,
         ClassStatistics,
         CrossClassValidation,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         NCMMetric,
         NearestClassMean,
         NearestNonOutlier,
+        OpenWorldError,
         OpenWorldRecognizer,
         SoftmaxThreshold,
     )
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "F1",
     "AdaptiveMetric",
-    "BalancedAccuracy",
     "Calibration",
     "ClassStatistics",
     "CrossClassValidation",
@@ -42,6 +41,7 @@ __all__ = [
     "NCMMetric",
     "NearestClassMean",
     "NearestNonOutlier",
+    "OpenWorldError",
     "OpenWorldRecognizer",
     "SoftmaxThreshold",
     "__version__",

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import openworld
-from openworld.cli import main
 
 
 @pytest.fixture
@@ -37,36 +37,12 @@ def table(tmp_path: Path, blobs: tuple[np.ndarray, np.ndarray]) -> Path:
 
 
 @pytest.fixture
-def model(tmp_path: Path, table: Path, run: Run) -> Path:
+def model(tmp_path: Path, table: Path, run: Any) -> Path:
     run("fit", table, "-o", tmp_path / "animals.ow", "--recognizer", "nno")
     return tmp_path / "animals.ow"
 
 
-class Run:
-    """Runs the command in this process and keeps what it printed."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.monkeypatch, self.capsys = monkeypatch, capsys
-        self.out = self.err = ""
-
-    def __call__(self, *arguments: object, code: int = 0) -> str:
-        self.monkeypatch.setattr(sys, "argv", ["openworld", *map(str, arguments)])
-        found: object = 0
-        try:
-            main()
-        except SystemExit as stop:
-            found = stop.code or 0
-        self.out, self.err = self.capsys.readouterr()
-        assert found == code, self.out + self.err
-        return self.out
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return Run(monkeypatch, capsys)
-
-
-def test_fit_recognize_learn_inspect(run: Run, model: Path, table: Path, tmp_path: Path) -> None:
+def test_fit_recognize_learn_inspect(run: Any, model: Path, table: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "new.npz", X=np.full((5, 3), 40.0) + np.arange(5)[:, None] / 10, y=["eel"] * 5)
     assert "unknown" in run("recognize", model, tmp_path / "new.npz")
     assert "5 of 5 answers are right" in run.err  # eel is not known yet: unknown is right
@@ -81,7 +57,7 @@ def test_fit_recognize_learn_inspect(run: Run, model: Path, table: Path, tmp_pat
 
 
 def test_recognize_agrees_with_the_library(
-    run: Run, model: Path, table: Path, tmp_path: Path, blobs: tuple[np.ndarray, np.ndarray]
+    run: Any, model: Path, table: Path, tmp_path: Path, blobs: tuple[np.ndarray, np.ndarray]
 ) -> None:
     X, _ = blobs
     recognizer = openworld.load(model)
@@ -93,7 +69,7 @@ def test_recognize_agrees_with_the_library(
     assert np.allclose([row["distance"] for row in rows], distances[:, 0])
 
 
-def test_json_for_programs(run: Run, table: Path, tmp_path: Path) -> None:
+def test_json_for_programs(run: Any, table: Path, tmp_path: Path) -> None:
     summary = json.loads(run("fit", table, "-o", tmp_path / "m.ow", "--recognizer", "nno", "--json"))
     assert summary["classes"] == 4
     assert summary["tau"] > 0
@@ -104,12 +80,12 @@ def test_json_for_programs(run: Run, table: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recognizer", ["nno", "ncm", "softmax-threshold"])
-def test_each_recognizer_can_be_fitted(run: Run, table: Path, tmp_path: Path, recognizer: str) -> None:
+def test_each_recognizer_can_be_fitted(run: Any, table: Path, tmp_path: Path, recognizer: str) -> None:
     run("fit", table, "-o", tmp_path / "m.ow", "--recognizer", recognizer, "--components", 2)
     assert openworld.load(tmp_path / "m.ow").metric_.W_.shape == (3, 2)
 
 
-def test_the_recommended_recognizer_is_the_default(run: Run, table: Path, tmp_path: Path) -> None:
+def test_the_recommended_recognizer_is_the_default(run: Any, table: Path, tmp_path: Path) -> None:
     run("fit", table, "-o", tmp_path / "m.ow")
     assert type(openworld.load(tmp_path / "m.ow")) is openworld.OpenWorldRecognizer
     np.savez(tmp_path / "new.npz", X=np.full((5, 3), 400.0) + np.arange(5)[:, None], y=["eel"] * 5)
@@ -124,7 +100,7 @@ def test_the_recommended_recognizer_is_the_default(run: Run, table: Path, tmp_pa
 
 
 def test_parquet_and_npz_give_the_same_model(
-    run: Run, table: Path, tmp_path: Path, blobs: tuple[np.ndarray, np.ndarray]
+    run: Any, table: Path, tmp_path: Path, blobs: tuple[np.ndarray, np.ndarray]
 ) -> None:
     X, y = blobs
     columns = {"length": X[:, 0], "height": X[:, 1], "weight": X[:, 2], "kind": y}
@@ -139,7 +115,7 @@ def test_parquet_and_npz_give_the_same_model(
     assert taus == [pytest.approx(openworld.load(tmp_path / "m.ow").tau_)] * 3
 
 
-def test_errors_are_one_line_and_say_what_to_do(run: Run, model: Path, table: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Path, tmp_path: Path) -> None:
     (tmp_path / "text.csv").write_text("a,label\n1,x\nfour,y\n")
     (tmp_path / "nan.csv").write_text("a,b,label\n1,2,x\nnan,3,y\n")
     (tmp_path / "empty.csv").write_text("")
@@ -168,7 +144,7 @@ def test_errors_are_one_line_and_say_what_to_do(run: Run, model: Path, table: Pa
         (("fit", table, "-o", new, "--tau", "1"), "no meaning for openworld"),
         (("fit", table, "-o", new, "--components", "2"), "no meaning for openworld"),
         (("fit", table, "-o", new, "--recognizer", "nno", "--components", "99"), "number of features"),
-        (("fit", "photos", "-o", new), "cannot read"),
+        (("fit", "photos", "-o", new), "no such file or folder"),
         (("recognize", cut, table), "damaged"),
         (("recognize", table, table), "not an openworld model"),
         (("recognize", model, tmp_path / "wide.csv"), "2 features"),
@@ -185,7 +161,7 @@ def test_errors_are_one_line_and_say_what_to_do(run: Run, model: Path, table: Pa
         assert not new.exists()
 
 
-def test_a_typo_is_a_usage_error(run: Run) -> None:
+def test_a_typo_is_a_usage_error(run: Any) -> None:
     run("recognise", code=2)
     assert "recognize" in run.err
 
@@ -202,11 +178,11 @@ def test_help_teaches_without_importing_scikit_learn() -> None:
     assert "recognize" in done.stdout
 
 
-def test_version(run: Run) -> None:
+def test_version(run: Any) -> None:
     assert run("--version").strip() == f"openworld {openworld.__version__}"
 
 
-def test_demo_tells_the_whole_story(run: Run, tmp_path: Path) -> None:
+def test_demo_tells_the_whole_story(run: Any, tmp_path: Path) -> None:
     shown = run("demo", "--output", tmp_path / "demo")
     assert "new letters" in shown
     with (tmp_path / "demo" / "accuracy.csv").open() as file:

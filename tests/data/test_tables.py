@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +253,19 @@ def test_endings(tmp_path: Path) -> None:
 
 def test_samples_have_a_length() -> None:
     assert len(Samples(np.eye(3), None)) == 3
+
+
+def test_features_know_where_they_come_from(tmp_path: Path) -> None:
+    X, extractor = np.eye(2), {"name": "pixels", "version": "1"}
+    np.savez(tmp_path / "f.npz", X=X, names=["a.png", "b.png"], extractor=json.dumps(extractor))
+    samples = read_samples(tmp_path / "f.npz")
+    assert samples.names == ["a.png", "b.png"]
+    assert samples.extractor == extractor
+    np.savez(tmp_path / "f.npz", X=X, names=["a.png"], extractor=json.dumps(extractor))
+    with pytest.raises(DataError, match="2 samples but 1 names"):
+        read_samples(tmp_path / "f.npz")
+    np.savez(tmp_path / "f.npz", X=X, names=["a.png", "b.png"], extractor="no JSON")
+    with pytest.raises(DataError, match=r"not a sound \.npz file"):
+        read_samples(tmp_path / "f.npz")
+    np.savez(tmp_path / "f.npz", X=X, names=["of classes", "perhaps", "or columns"])
+    assert read_samples(tmp_path / "f.npz").names is None

@@ -302,8 +302,8 @@ def test_constant_features(recognizer):
     model = clone(recognizer).fit(samples, Y)
     plain = clone(recognizer).fit(X, Y)
     assert np.all(np.isfinite(model.decision_function(samples)))
-    # In OpenWorldRecognizer the content of the samples decides which are held out together.
-    same = 0.9 if isinstance(model, OpenWorldRecognizer) else 0.95
+    # In OpenWorldRecognizer the features decide on the representation and on what is held out together.
+    same = 0.7 if isinstance(model, OpenWorldRecognizer) else 0.95
     assert np.mean(model.predict(samples) == plain.predict(X)) > same
 
 

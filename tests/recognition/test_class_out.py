@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
-from openworld import F1, BalancedAccuracy, ClassStatistics, FalseAcceptRate, KnownRecall
+from openworld import F1, ClassStatistics, FalseAcceptRate, KnownRecall, OpenWorldError
 from openworld.evaluation.score_measures import Scores
 from openworld.evaluation.score_measures import oscr_area as measured_oscr_area
 from openworld.recognition import class_out
@@ -16,14 +16,16 @@ from openworld.recognition.class_out import (
     ClassOut,
     HeldOut,
     calibrate,
+    filled,
     hold_out,
     oscr_area,
+    similarities_as_unknown,
     tightness,
 )
 from openworld.recognition.threshold import best_threshold
 
 IRIS, CODES = load_iris(return_X_y=True)
-OBJECTIVES = [F1(0.9), F1(0.0), FalseAcceptRate(0.1), KnownRecall(0.8), BalancedAccuracy()]
+OBJECTIVES = [F1(0.9), F1(0.0), FalseAcceptRate(0.1), KnownRecall(0.8), OpenWorldError()]
 
 
 # --- Tightness ---
@@ -41,9 +43,9 @@ def tightness_by_hand(samples, codes, shown):
         if others:
             others_mean = samples[others].mean(axis=0)
             similarities.setdefault(codes[i], []).append(cosine(samples[i], others_mean))
-    everything = [value for values in similarities.values() for value in values]
-    average = np.mean(everything) if everything else 1.0
-    return [np.mean(similarities[c]) if c in similarities else average for c in range(codes.max() + 1)]
+    tight = {c: np.mean(values) for c, values in similarities.items()}
+    average = np.mean(list(tight.values())) if tight else 1.0
+    return [tight.get(c, average) for c in range(codes.max() + 1)]
 
 
 @pytest.mark.parametrize("sizes", [(5, 9, 3), (2, 2), (1, 6, 1), (1, 1), (4, 1, 2)])
@@ -55,7 +57,8 @@ def test_tightness(sizes, per_class):
     means = np.array([samples[codes == c].mean(axis=0) for c in range(len(sizes))])
     shown = np.concatenate([np.flatnonzero(codes == c)[:per_class] for c in range(len(sizes))])
     few = samples[shown].astype(np.float32)
-    found = tightness(unit(few), few, codes[shown], means.astype(np.float32), np.array(sizes, dtype=float))
+    counts = np.array(sizes, dtype=float)
+    found = filled(tightness(unit(few), few, codes[shown], means.astype(np.float32), counts))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, tightness_by_hand(samples, codes, shown), atol=1e-5)
 
@@ -63,7 +66,7 @@ def test_tightness(sizes, per_class):
 def test_a_class_that_shows_no_sample_gets_the_average():
     samples = np.array([[1.0, 0.1], [1.0, -0.1]], dtype=np.float32)
     means = np.array([[1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
-    found = tightness(unit(samples), samples, np.array([0, 0]), means, np.array([2.0, 5.0]))
+    found = filled(tightness(unit(samples), samples, np.array([0, 0]), means, np.array([2.0, 5.0])))
     assert found[1] == found[0]
 
 
@@ -189,6 +192,40 @@ def test_repeated_samples_of_which_one_is_shown():
     assert found.similarities.argmax(axis=1).tolist() == found.codes.tolist()
 
 
+# --- As unknown ---
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 9])
+def test_as_unknown_is_seen_from_the_centre_of_the_other_classes(n_classes):
+    samples, codes = data(sizes=(4,) * n_classes, n_features=5)
+    means = np.array([samples[codes == c].mean(axis=0) for c in range(n_classes)])
+    centre = means.mean(axis=0)
+    found = similarities_as_unknown(samples - centre, means - centre, codes)
+    for i, code in enumerate(codes):
+        without = np.delete(means, code, axis=0).mean(axis=0)
+        expected = [cosine(samples[i] - without, mean - without) for mean in means]
+        expected[code] = -np.inf
+        np.testing.assert_allclose(found[i], expected, atol=1e-5)
+
+
+def test_as_unknown_to_two_classes_is_what_sets_a_sample_apart_from_its_own():
+    means = np.array([[2, 0], [-2, 0]], dtype=np.float32)
+    samples = np.array([[3, 1], [-2, 5]], dtype=np.float32)
+    root = 0.5**0.5
+    np.testing.assert_allclose(
+        similarities_as_unknown(samples, means, np.array([0, 1])), [[root, -root], [0, 0]], atol=1e-6
+    )
+
+
+def test_with_very_many_classes_some_are_judged(monkeypatch):
+    samples, codes = data(sizes=(6,) * 10)
+    statistics = ClassStatistics("pooled").add(samples, codes)
+    monkeypatch.setattr(class_out, "_MOST_JUDGED", 60 * 10 // 3)
+    found = hold_out(statistics, np.arange(10), samples, codes)
+    assert np.unique(found.codes).tolist() == [0, 3, 6, 9]
+    assert found.similarities.shape == (24, 10)
+
+
 # --- OSCR ---
 
 
@@ -219,11 +256,18 @@ def held_out(n=60, n_classes=5, seed=0, signal=1.0):
     tight = random.uniform(0.2, 0.9, size=n_classes)
     similarities = random.uniform(-0.3, 0.4, size=(n, n_classes)) + 0.4 * tight
     similarities[np.arange(n), codes] += signal * tight[codes] * random.uniform(0, 1, size=n)
-    return HeldOut(
+    return judged(
         similarities.astype(np.float32),
         np.broadcast_to(tight.astype(np.float32), similarities.shape),
         codes.astype(np.intp),
     )
+
+
+def judged(similarities, tight, codes):
+    """Samples that look alike to the other classes whether their own is known or not."""
+    as_unknown = similarities.copy()
+    as_unknown[np.arange(len(codes)), codes] = -np.inf
+    return HeldOut(similarities, as_unknown, tight, codes)
 
 
 def known_and_unknown(held, weight):
@@ -241,49 +285,51 @@ def known_and_unknown(held, weight):
 def test_the_best_weight_is_taken(seed):
     held = held_out(seed=seed)
     qualities = {w: oscr_area(*known_and_unknown(held, w)) for w in TIGHTNESS_WEIGHTS}
-    found = calibrate(held, BalancedAccuracy())
+    found = calibrate(held, OpenWorldError())
     assert found.quality == pytest.approx(max(qualities.values()), abs=1e-6)
     assert qualities[found.weight] == pytest.approx(found.quality, abs=1e-6)
 
 
 def test_every_weight_is_the_best_for_some_data():
-    weights = {calibrate(held_out(n=30, seed=seed), BalancedAccuracy()).weight for seed in range(60)}
+    weights = {calibrate(held_out(n=30, seed=seed), OpenWorldError()).weight for seed in range(60)}
     assert weights == set(TIGHTNESS_WEIGHTS)
 
 
 def test_of_equally_good_weights_the_smallest():
-    held = HeldOut(np.eye(3, dtype=np.float32), np.full((3, 3), 0.5, dtype=np.float32), np.arange(3))
-    assert calibrate(held, BalancedAccuracy()).weight == 0.0
+    held = judged(np.eye(3, dtype=np.float32), np.full((3, 3), 0.5, dtype=np.float32), np.arange(3))
+    assert calibrate(held, OpenWorldError()).weight == 0.0
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
 @pytest.mark.parametrize("seed", range(4))
-def test_the_threshold_is_the_best_there_is(objective, seed):
+def test_the_threshold_is_the_average_of_the_best_for_balanced_halves_of_the_classes(objective, seed):
     held = held_out(seed=seed, signal=0.6)
     found = calibrate(held, objective)
-    known, _, unknown = known_and_unknown(held, found.weight)
+    known, correct, unknown = known_and_unknown(held, found.weight)
+    ranked = sorted(range(5), key=lambda c: known[held.codes == c].mean())
+    best = []
+    for number in range(32):
+        # In half of the classes by the parity of common bits: every two halves share half of theirs.
+        half = [(number & (1 + rank)).bit_count() % 2 == 0 for rank in range(5)]
+        rows = [i for i in range(len(known)) if half[ranked.index(held.codes[i])]]
+        if rows:
+            best.append(-best_threshold(-known[rows], -unknown[rows], objective, correct[rows])[0])
+    assert found.threshold == pytest.approx(np.mean(best), abs=1e-6)
 
-    def value_at(threshold):
-        accepted = np.array([[np.sum(known > threshold)], [np.sum(unknown > threshold)]], dtype=float)
-        return float(objective.value(*accepted, len(known), len(unknown))[0])
 
-    scores = np.unique(np.r_[known, unknown])
-    every_cut = [scores[0] - 1, *((scores[1:] + scores[:-1]) / 2), scores[-1] + 1]
-    assert value_at(found.threshold) == pytest.approx(max(map(value_at, every_cut)))
-
-
-def test_the_threshold_is_best_threshold_upside_down():
-    held = held_out()
-    found = calibrate(held, F1(0.5))
-    known, _, unknown = known_and_unknown(held, found.weight)
-    assert -found.threshold == pytest.approx(best_threshold(-known, -unknown, F1(0.5))[0])
+def test_of_classes_that_are_all_alike_the_threshold_is_the_best_there_is():
+    similarities = np.tile(np.array([[0.9, 0.3], [0.7, 0.25], [0.2, 0.1]], dtype=np.float32), (2, 1))
+    similarities[3:] = similarities[3:, ::-1]
+    held = judged(similarities, np.zeros((6, 2), dtype=np.float32), np.repeat([0, 1], 3))
+    # Known samples at .9, .7, .2 and unknown ones at .3, .25, .1: the cut between .3 and .7.
+    assert calibrate(held, OpenWorldError()).threshold == pytest.approx(0.5)
 
 
 def test_calibration_on_iris_is_sound():
     statistics = ClassStatistics("pooled").add(IRIS.astype(np.float32), CODES)
     held = hold_out(statistics, np.arange(3), IRIS.astype(np.float32), CODES.astype(np.intp))
-    found = calibrate(held, BalancedAccuracy())
-    assert found.quality > 0.7
+    found = calibrate(held, OpenWorldError())
+    assert 0.5 < found.quality < 0.6  # without setosa, it looks like versicolor seen from virginica
     assert -1 < found.threshold < 1
     assert found.slope > 0
 
@@ -293,7 +339,7 @@ def test_calibration_on_iris_is_sound():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_probability_rises_with_the_score(seed):
-    found = calibrate(held_out(seed=seed), BalancedAccuracy())
+    found = calibrate(held_out(seed=seed), OpenWorldError())
     probabilities = found.probability(np.linspace(-2, 2, 101, dtype=np.float32))
     assert probabilities.dtype == np.float64
     assert np.all(np.diff(probabilities) >= 0)
@@ -321,8 +367,8 @@ def test_the_logistic_curve_is_found_again(slope, intercept):
 
 
 def test_separable_scores_give_a_finite_curve():
-    held = HeldOut(np.eye(4, dtype=np.float32), np.zeros((4, 4), dtype=np.float32), np.arange(4))
-    found = calibrate(held, BalancedAccuracy())
+    held = judged(np.eye(4, dtype=np.float32), np.zeros((4, 4), dtype=np.float32), np.arange(4))
+    found = calibrate(held, OpenWorldError())
     assert np.isfinite(found.slope)
     assert found.probability(np.float32([0.0, 1.0])).round(1).tolist() == [0.0, 1.0]
 
@@ -330,7 +376,7 @@ def test_separable_scores_give_a_finite_curve():
 @pytest.mark.parametrize("n", [10, 1000])
 def test_never_right_is_never_likely(n):
     similarities = np.tile(np.float32([0.9, 0.1]), (n, 1))
-    held = HeldOut(similarities, np.zeros((n, 2), dtype=np.float32), np.ones(n, dtype=np.intp))
-    found = calibrate(held, BalancedAccuracy())
+    held = judged(similarities, np.zeros((n, 2), dtype=np.float32), np.ones(n, dtype=np.intp))
+    found = calibrate(held, OpenWorldError())
     assert found.quality == 0
     assert found.probability(np.float32([0.9]))[0] < 1 / n

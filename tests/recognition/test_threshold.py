@@ -14,6 +14,7 @@ from openworld.recognition.threshold import (
     CrossClassValidation,
     FalseAcceptRate,
     KnownRecall,
+    OpenWorldError,
     best_threshold,
 )
 
@@ -54,6 +55,30 @@ def test_is_the_exact_optimum_that_accepts_least(known, unknown, objective):
     threshold, found = best_threshold(known, unknown, kind(float(share)))
     assert found == float(value)
     assert (np.sum(np.array(known) < threshold), np.sum(np.array(unknown) < threshold)) == (k, u)
+
+
+@given(known=st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=20), unknown=values)
+def test_the_open_world_error_is_smallest_by_brute_force(known, unknown):
+    def error(threshold):
+        named_right = sum(right and d < threshold for d, right in known)
+        return (
+            1
+            - Fraction(named_right, len(known))
+            + Fraction(sum(d < threshold for d in unknown), len(unknown))
+        )
+
+    distances, right = zip(*known, strict=True)
+    threshold, value = best_threshold(distances, unknown, OpenWorldError(), right)
+    smallest = min(error(t) for t in [*distances, *unknown, math.inf])
+    assert error(threshold) == smallest
+    assert value == pytest.approx(float(1 - smallest))
+
+
+def test_other_objectives_count_every_known_sample():
+    known, unknown, right = [1, 2, 3], [4, 5], [False, False, False]
+    assert best_threshold(known, unknown, F1(0.9), right) == best_threshold(known, unknown, F1(0.9))
+    # Nothing is named right, so nothing is worth accepting.
+    assert best_threshold(known, unknown, OpenWorldError(), right) == (4.0, 0.0)
 
 
 @settings(max_examples=200)
@@ -255,8 +280,12 @@ class Recorder:
 
     def __call__(self, is_known):
         self.masks.append(is_known.copy())
-        self.answers.append(self.rng.uniform(size=len(self.codes)) + 0.5 * ~is_known[self.codes])
-        return self.answers[-1].copy()
+        least = self.rng.uniform(size=len(self.codes)) + 0.5 * ~is_known[self.codes]
+        self.answers.append(least)
+        outlying = np.repeat(least[:, np.newaxis] + 1, is_known.sum(), axis=1)
+        named = self.rng.integers(is_known.sum(), size=len(least))
+        outlying[np.arange(len(least)), named] = least
+        return outlying
 
 
 @given(
@@ -326,7 +355,8 @@ def test_calibration_by_hand():
 
     def outlyingness(is_known):
         known, unknown = [1, 2, 3, 9], [4, 5, 8, 10]
-        return next(scales) * np.array(known + unknown if is_known[0] else unknown + known, dtype=float)
+        outlying = np.array(known + unknown if is_known[0] else unknown + known, dtype=float)
+        return next(scales) * outlying[:, np.newaxis]  # from the one class that is known
 
     found = CrossClassValidation(F1(min_recall=0.9), n_folds=2).find(outlyingness, codes, 2)
     assert found == Calibration(
@@ -356,7 +386,9 @@ def test_the_objective_is_kept_in_every_fold(objective):
 @pytest.mark.parametrize("codes", [[], [0], [1, 1, 1]])
 def test_two_judged_classes_are_needed(codes):
     with pytest.raises(ValueError, match=f"at least 2 classes .* got {len(set(codes))} such"):
-        CrossClassValidation().find(lambda known: np.zeros(len(codes)), np.array(codes, dtype=np.intp), 5)
+        CrossClassValidation().find(
+            lambda known: np.zeros((len(codes), 5)), np.array(codes, dtype=np.intp), 5
+        )
 
 
 @pytest.mark.parametrize(
@@ -372,7 +404,7 @@ def test_two_judged_classes_are_needed(codes):
 def test_bad_parameters_are_refused(parameters):
     codes = np.array([0, 0, 1, 1])
     with pytest.raises(ValueError, match="n_folds must be at least 1 and known_fraction"):
-        CrossClassValidation(**parameters).find(lambda known: np.arange(4.0), codes, 2)
+        CrossClassValidation(**parameters).find(lambda known: np.arange(4.0)[:, np.newaxis], codes, 2)
 
 
 def test_two_classes_are_enough():

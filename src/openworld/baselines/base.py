@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.recognition import BalancedAccuracy, CrossClassValidation
+from openworld.recognition import CrossClassValidation, OpenWorldError
 from openworld.recognition.labels import answers
 from openworld.recognition.learning import (
     as_float,
@@ -38,7 +38,7 @@ class Rival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `BalancedAccuracy`, the objective of `OpenWorldRecognizer`.
+        By default cross-class validation with `OpenWorldError`, the objective of `OpenWorldRecognizer`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """
@@ -91,7 +91,7 @@ class Rival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _find_threshold(self, X: NDArray[Any], codes: NDArray[np.intp]) -> float:
         if self.threshold is not None and not isinstance(self.threshold, CrossClassValidation):
             return float(self.threshold)
-        calibrator = self.threshold or CrossClassValidation(BalancedAccuracy())
+        calibrator = self.threshold or CrossClassValidation(OpenWorldError())
         held = calibrator.held_out(codes)
         n_classes = int(codes.max()) + 1
 
@@ -99,7 +99,7 @@ class Rival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             shown = ~held & known[codes]
             new_codes = np.cumsum(known) - 1
             scorer = self._train(X[shown], new_codes[codes[shown]], int(known.sum()))
-            return np.asarray(-scorer(X[held]).max(axis=1))
+            return -scorer(X[held])
 
         return -calibrator.find(outlyingness, codes[held], n_classes).tau
 

@@ -61,7 +61,7 @@ class StreamingLDA(StatisticsRival):
     eps : float, default=1e-4
         The paper's shrinkage of the running covariance towards the identity.
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `BalancedAccuracy`.
+        By default cross-class validation with `OpenWorldError`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """

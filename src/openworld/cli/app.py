@@ -11,6 +11,7 @@ from openworld._version import __version__
 from openworld.cli.compare import compare
 from openworld.cli.demo import demo
 from openworld.cli.evaluate import evaluate
+from openworld.cli.extract import extract
 from openworld.cli.fit import fit
 from openworld.cli.inspect import inspect
 from openworld.cli.learn import learn
@@ -24,7 +25,7 @@ app = typer.Typer(
     help="Recognition in an open world: name the known, say unknown to the rest, learn it as it comes.",
     epilog="Start with: openworld demo",
 )
-for command in (fit, recognize, learn, inspect, evaluate, compare, demo):
+for command in (fit, recognize, learn, inspect, extract, evaluate, compare, demo):
     app.command()(command)
 
 

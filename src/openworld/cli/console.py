@@ -1,50 +1,46 @@
-"""What the commands share: messages, progress bars and reading their input."""
+"""What the commands share: messages and progress bars."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 messages = Console(stderr=True, highlight=False)
 
 
+class _Rate(ProgressColumn):
+    """How many a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
 @contextmanager
-def progress_bar() -> Iterator[Progress]:
+def progress_bar(*, rate: bool = False) -> Iterator[Progress]:
     """Show progress on the error stream while work goes on; nothing is left of it afterwards."""
-    with Progress(
+    columns: list[ProgressColumn] = [
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        *([_Rate()] if rate else []),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=messages,
-        transient=True,
-        disable=not messages.is_terminal,
-    ) as progress:
+    ]
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as progress:
         yield progress
-
-
-def read_labelled(path: Path, label_column: str | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Read features and labels; a file without labels is an error."""
-    from openworld.data.tables import DataError, read_samples
-
-    samples = read_samples(path, label_column=label_column)
-    if samples.y is None:
-        raise DataError(
-            f"{path}: there are no labels in it. A .npz file needs an array y, a table a column named label; "
-            "or name the column with --label-column."
-        )
-    return samples.X, samples.y
 
 
 def plural(count: int, word: str, many: str | None = None) -> str:

@@ -22,8 +22,9 @@ def evaluate(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="letters (built in), a .npz, .csv or .parquet file with labels, a folder of pictures, or of "
-            "ILSVRC'10 .sbow.mat files. Give it several times for several feature sets."
+            help="letters (built in), a .npz, .csv or .parquet file with labels, a folder of pictures with a "
+            "sub-folder per class, texts with labels, or a folder of ILSVRC'10 .sbow.mat files. Give it "
+            "several times for several feature sets; photos@pixels is photos by the extractor pixels."
         ),
     ] = None,
     recognizer: Annotated[
@@ -38,6 +39,10 @@ def evaluate(
     """Run an open-world experiment and write its tables, figures and report.
 
     Example: openworld evaluate paper-50 --data letters --output report/
+
+    On pictures: openworld evaluate paper-50 --data photos/ --recognizer openworld --recognizer NNO
+
+    Feature sets beside each other: openworld evaluate paper-50 --data photos@pixels --data photos
 
     A run that was interrupted goes on where it stopped when the same command is given again.
     """
@@ -55,6 +60,8 @@ def evaluate(
         "seed": seed,
     }
     chosen = replace(named_or_read(experiment), **{k: v for k, v in changes.items() if v is not None})
+    for name in chosen.data:
+        _extract(name)
     with progress_bar() as progress:
         task = progress.add_task(chosen.name, total=1)
         run_experiment(
@@ -68,6 +75,16 @@ def evaluate(
         progress.update(task, description="Drawing")
         page = write_report(output)
     _tell(output, page)
+
+
+def _extract(name: str) -> None:
+    """Make the features of pictures or texts now, in sight of the user; the experiment finds them cached."""
+    from openworld.cli.loading import load, tell_left_out
+    from openworld.evaluation.datasets import is_source, split_name
+
+    path, extractor = split_name(name)
+    if is_source(path):
+        tell_left_out(load(path, extractor=extractor, need_labels=True))
 
 
 def _tell(output: Path, page: Path) -> None:

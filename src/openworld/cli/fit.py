@@ -9,6 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
+from openworld.cli.options import (
+    CacheOption,
+    ExtractorOption,
+    LabelColumnOption,
+    OnError,
+    OnErrorOption,
+    WorkersOption,
+)
+
 
 class Recognizer(StrEnum):
     """The recognizers that can be fitted."""
@@ -21,7 +30,12 @@ class Recognizer(StrEnum):
 
 def fit(
     data: Annotated[
-        Path, typer.Argument(help="Labelled samples: .npz (arrays X, y), .csv or .parquet (column label).")
+        Path,
+        typer.Argument(
+            help="A folder of pictures with one sub-folder per class, or a .zip of it; texts or paths with "
+            "labels (.csv, .tsv, .jsonl, .parquet); or vectors: .npz (arrays X, y), .csv, .parquet (column "
+            "label)."
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The model file to write, for example my.ow.")
@@ -41,15 +55,24 @@ def fit(
         int | None,
         typer.Option(help="For all but openworld: dimensions of the learnt metric. Left out: at most 512."),
     ] = None,
-    label_column: Annotated[str | None, typer.Option(help="The array or column with the labels.")] = None,
+    extractor: ExtractorOption = None,
+    label_column: LabelColumnOption = None,
+    on_error: OnErrorOption = OnError.skip,
+    workers: WorkersOption = None,
+    cache: CacheOption = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Learn the starting classes: the metric, the class means and the threshold tau.
 
-    Example: openworld fit animals.csv -o animals.ow
+    From pictures: openworld fit photos/ -o animals.ow
+
+    From sentences: openworld fit questions.csv -o intents.ow    (columns text and label)
+
+    From vectors: openworld fit animals.csv -o animals.ow    (numbers, and a column label)
     """
     from openworld import save
-    from openworld.cli.console import messages, plural, progress_bar, read_labelled
+    from openworld.cli.console import messages, plural, progress_bar
+    from openworld.cli.loading import count_words, load, tell_alike, tell_left_out
 
     if tau is not None and recognizer in (Recognizer.ncm, Recognizer.openworld):
         raise ValueError(f"--tau has no meaning for {recognizer}; it is for nno and softmax-threshold.")
@@ -59,7 +82,16 @@ def fit(
         )
     if not output.parent.is_dir():
         raise FileNotFoundError(f"{output}: the folder {output.parent} does not exist.")
-    X, y = read_labelled(data, label_column)
+    loaded = load(
+        data,
+        extractor=extractor,
+        label_column=label_column,
+        need_labels=True,
+        on_error=on_error.value,
+        workers=workers,
+        cache=cache,
+    )
+    samples = loaded.samples
     with progress_bar() as progress:
         task = progress.add_task("Learning", total=100)
 
@@ -67,18 +99,26 @@ def fit(
             progress.update(task, completed=step, total=total, description=f"Learning (loss {loss:.3f})")
 
         model = _unfitted(recognizer, tau, components, show)
-        model.fit(X, y)
+        model.fit(samples.X, samples.y)
     if hasattr(model, "metric"):
         model.metric.callback = None  # it shows progress here and has no place in a file
+    model.extractor_ = samples.extractor
     save(model, output)
     found = getattr(model, "tau_", None)
     if as_json:
-        summary = {"model": str(output), "samples": len(X), "classes": len(model.classes_), "tau": found}
-        typer.echo(json.dumps(summary))
-        return
-    known = plural(len(model.classes_), "class", "classes")
-    threshold = "" if found is None else f", tau = {found:.4g}"
-    messages.print(f"Learnt {known} from {plural(len(X), 'sample')}{threshold}. Wrote {output}.")
+        summary = {
+            "model": str(output),
+            "samples": len(samples),
+            "classes": len(model.classes_),
+            "tau": found,
+        }
+        typer.echo(json.dumps({**summary, "left_out": len(loaded.failures) + loaded.n_unlabelled}))
+    else:
+        known = plural(len(model.classes_), "class", "classes")
+        threshold = "" if found is None else f", tau = {found:.4g}"
+        messages.print(f"Learnt {known} from {count_words(loaded)}{threshold}. Wrote {output}.")
+    tell_alike(model.classes_.tolist())
+    tell_left_out(loaded)
 
 
 def _unfitted(recognizer: Recognizer, tau: float | None, components: int | None, show: Any) -> Any:

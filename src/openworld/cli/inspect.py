@@ -14,7 +14,7 @@ def inspect(
     classes: Annotated[bool, typer.Option("--classes", help="List every class with its samples.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show what a model knows: recognizer, classes, metric, tau and how sure tau is.
+    """Show what a model knows: recognizer, classes, extractor, metric, tau and how sure tau is.
 
     Example: openworld inspect animals.ow --classes
     """
@@ -23,11 +23,13 @@ def inspect(
     from rich.table import Table
 
     from openworld import load
+    from openworld.features.extractor import ExtractorId
     from openworld.model_file import read_description
 
     recognizer = load(model)
     description = read_description(model)
     counts = {label: recognizer.statistics_.count(label) for label in recognizer.classes_.tolist()}
+    extractor = getattr(recognizer, "extractor_", None)
     calibration = getattr(recognizer, "calibration_", None)
     fold_taus = getattr(calibration, "fold_taus", None)
     facts = {
@@ -36,6 +38,7 @@ def inspect(
         "classes": len(counts),
         "samples": sum(counts.values()),
         "features": recognizer.n_features_in_,
+        "extractor": None if extractor is None else str(ExtractorId.from_dict(extractor)),
         "metric": type(recognizer.metric_).__name__,
         "dimensions": len(recognizer.metric_.get_feature_names_out()),
         "unknown is called": recognizer.unknown_label_,

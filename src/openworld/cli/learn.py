@@ -4,42 +4,88 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from openworld.cli.options import (
+    CacheOption,
+    ExtractorOption,
+    LabelColumnOption,
+    OnError,
+    OnErrorOption,
+    WorkersOption,
+)
+
+_NAMES_COMPARED = 20  # new names, with all that are known: it takes a while
 
 
 def learn(
     model: Annotated[Path, typer.Argument(help="The model file.")],
-    data: Annotated[Path, typer.Argument(help="Labelled samples, of known or new classes.")],
+    data: Annotated[Path, typer.Argument(help="What openworld fit takes, of known or new classes.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write here instead of over the model file.")
     ] = None,
-    label_column: Annotated[str | None, typer.Option(help="The array or column with the labels.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="The class of all that is in the data, such as a folder of one class."),
+    ] = None,
+    extractor: ExtractorOption = None,
+    label_column: LabelColumnOption = None,
+    on_error: OnErrorOption = OnError.skip,
+    workers: WorkersOption = None,
+    cache: CacheOption = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Add labelled samples to a model; the classes it knows already stay as they are.
 
-    Example: openworld learn animals.ow okapi.csv
-    """
-    from openworld import load, save
-    from openworld.cli.console import messages, plural, read_labelled
+    One sub-folder per class: openworld learn animals.ow new-animals/
 
-    recognizer = load(model)
-    X, y = read_labelled(data, label_column)
-    before = len(recognizer.classes_)
-    recognizer.partial_fit(X, y)
+    A folder of one class: openworld learn animals.ow okapi/ --label okapi
+    """
+    from rich.markup import escape
+
+    from openworld import load as load_model
+    from openworld import save
+    from openworld.cli.console import messages, plural
+    from openworld.cli.loading import count_words, load, tell_left_out
+
+    recognizer = load_model(model)
+    before = recognizer.classes_.tolist()
+    loaded = load(
+        data,
+        model=recognizer,
+        extractor=extractor,
+        label=label,
+        label_column=label_column,
+        need_labels=True,
+        on_error=on_error.value,
+        workers=workers,
+        cache=cache,
+    )
+    recognizer.partial_fit(loaded.samples.X, loaded.samples.y)
     target = output or model
     save(recognizer, target)
-    known = len(recognizer.classes_)
+    known = recognizer.classes_.tolist()
+    new = [name for name in known if name not in set(before)]
     if as_json:
-        summary = {
-            "model": str(target), "samples": len(X), "classes": known, "new_classes": known - before
-        }  # fmt: skip
+        summary = {"model": str(target), "samples": len(loaded.samples), "classes": len(known)}
+        summary |= {"new_classes": len(new), "left_out": len(loaded.failures) + loaded.n_unlabelled}
         typer.echo(json.dumps(summary))
-        return
-    new = plural(known - before, "new class", "new classes")
-    messages.print(
-        f"Learnt {plural(len(X), 'sample')}, {new}; "
-        f"{plural(known, 'class', 'classes')} known now. Wrote {target}."
-    )
+    else:
+        messages.print(
+            f"Learnt {count_words(loaded)}, {plural(len(new), 'new class', 'new classes')}; "
+            f"{plural(len(known), 'class', 'classes')} known now. Wrote {target}."
+        )
+    for name, alike in _alike(new, before):
+        messages.print(f"[yellow]The new class {escape(name)} is spelt much like {escape(alike)}.[/]")
+    tell_left_out(loaded)
+
+
+def _alike(new: list[Any], before: list[Any]) -> list[tuple[str, str]]:
+    """Return each new class whose name is nearly that of a known one, with that one: perhaps a slip."""
+    from openworld.discovery import near_duplicate_names
+
+    known = [name for name in before if isinstance(name, str)]
+    named = [name for name in new if isinstance(name, str)][:_NAMES_COMPARED]
+    return [(name, found[0]) for name in named if (found := near_duplicate_names(name, known))]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.image_folder import read_image_folder
 from openworld.data.letters import Letters, load_letters
 from openworld.data.tables import DataError, Samples, check_samples, read_samples
 
@@ -79,9 +78,9 @@ def load_dataset(
     ----------
     name : str or path
         `letters`, the built-in data set as 256 cosine frequencies, or `letters-pixels`; or a feature file
-        with labels (`.npz`, `.csv`, `.parquet`); or a folder of pictures, one sub-folder per class; or a
-        folder of ILSVRC'10 feature files (`.sbow.mat`). A `.npz` file may hold `X_train`, `y_train`,
-        `X_test`, `y_test` in place of `X`, `y`, and beside these `groups` or `is_test`.
+        with labels (`.npz`, `.csv`, `.parquet`); or a folder of ILSVRC'10 feature files (`.sbow.mat`). A
+        `.npz` file may hold `X_train`, `y_train`, `X_test`, `y_test` in place of `X`, `y`, and beside these
+        `groups` or `is_test`. Pictures and texts: see `openworld.evaluation.datasets.load`.
     label_column : str, optional
         The array or column with the labels.
     progress : callable, optional
@@ -96,7 +95,9 @@ def load_dataset(
             from openworld.data.ilsvrc import read_visual_words
 
             return Dataset(path.name, *read_visual_words(path, progress=progress))
-        return Dataset(path.name, *read_image_folder(path, progress=progress))
+        raise DataError(
+            f"{path}: a folder without feature files; .npz, .csv, .parquet or .sbow.mat are read."
+        )
     if path.suffix.lower() == ".npz" and path.is_file():
         return _from_npz(path, label_column)
     if not path.exists():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,17 @@ class Samples:
     y : array of shape (n,) or None
     feature_names : list of str or None
         Column names, where the file names its columns.
+    names : list of str or None
+        What each sample is a feature of: where a picture lay, or a text.
+    extractor : dict of str or None
+        The id of the extractor that made the features; None where they are just numbers.
     """
 
     X: NDArray[Any]
     y: NDArray[Any] | None
     feature_names: list[str] | None = None
+    names: list[str] | None = None
+    extractor: dict[str, str] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -43,7 +50,8 @@ def read_samples(path: str | os.PathLike[str], *, label_column: str | None = Non
     Parameters
     ----------
     path : path
-        `.npz`: arrays `X` (n, D) and, with labels, `y` (n,). `.npy`: the features alone. `.csv`: a
+        `.npz`: arrays `X` (n, D) and, with labels, `y` (n,); also `names` and `extractor` as `openworld
+        extract` writes them. `.npy`: the features alone. `.csv`: a
         header line, one sample per line, numbers in every column but the label's. `.parquet`: numeric
         columns, or one column of lists named `features`; needs ``pip install openworld[evaluate]``.
     label_column : str, optional
@@ -81,6 +89,8 @@ def check_samples(path: Path, samples: Samples) -> None:
         raise DataError(f"{path}: there are no samples in it.")
     if samples.y is not None and samples.y.shape != samples.X.shape[:1]:
         raise DataError(f"{path}: {len(samples.X)} samples but labels of shape {samples.y.shape}.")
+    if samples.names is not None and len(samples.names) != len(samples.X):
+        raise DataError(f"{path}: {len(samples.X)} samples but {len(samples.names)} names.")
     if samples.X.dtype.kind not in "fiub":
         raise DataError(f"{path}: the features must be numbers, not {samples.X.dtype}.")
     for start in range(0, len(samples), 4096):
@@ -100,8 +110,11 @@ def _read_npz(path: Path, label_column: str | None) -> Samples:
             if "X" not in file or (label_column is not None and label_column not in file):
                 wanted = "X" if "X" not in file else label_column
                 raise DataError(f"{path}: no array named {wanted!r}; the file has {', '.join(file.files)}.")
-            key = label_column or "y"
-            return Samples(file["X"], file.get(key))
+            samples = Samples(file["X"], file.get(label_column or "y"))
+            if "extractor" not in file:
+                return samples
+            names = file["names"].astype(str).tolist() if "names" in file else None
+            return replace(samples, names=names, extractor=json.loads(str(file["extractor"])))
     except DataError:
         raise
     except Exception as error:  # a damaged archive shows itself in many ways

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.dataset import Dataset, load_dataset
+from openworld.data.dataset import LETTERS, Dataset, load_dataset
 from openworld.data.letters import load_letters
+from openworld.data.sources import open_source
 from openworld.features import HOG, LBP, DenseSIFT
+from openworld.samples import load_samples
 
 
 def _descriptors(extract: Any) -> NDArray[np.float32]:
@@ -26,8 +29,43 @@ FEATURE_SETS = {
 
 
 def load(name: str) -> Dataset:
-    """Load a data set by name or path; `letters-sift`, `letters-hog` and `letters-lbp` are known here too."""
+    """Load a data set by name or path.
+
+    Parameters
+    ----------
+    name : str
+        What `openworld.data.dataset.load_dataset` takes; `letters-sift`, `letters-hog` or `letters-lbp`; or
+        pictures or texts with labels, as `openworld.data.sources.open_source` takes them, with the extractor
+        behind an @ if it is not to be the default: `photos`, `photos@pixels`, `questions.csv@ngrams`.
+        What cannot be read is left out. Features are cached; of very many pictures, make a file with
+        `openworld extract` first, because every worker of an experiment loads its data anew.
+    """
     if name in FEATURE_SETS:
         letters = load_letters()
         return Dataset(name, _descriptors(FEATURE_SETS[name]), letters.labels, letters.faces)
-    return load_dataset(name)
+    path, extractor = split_name(name)
+    if not is_source(path):
+        return load_dataset(path)
+    loaded = load_samples(path, extractor=extractor, need_labels=True)
+    y = loaded.samples.y
+    assert y is not None
+    return Dataset(Path(name).name, loaded.samples.X, y, is_test=loaded.is_test)
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+    """Split `photos@pixels` into path and extractor; a path that exists as it is has no extractor."""
+    if Path(name).exists():
+        return name, None
+    parts = name.split("@")
+    for i in range(len(parts) - 1, 0, -1):
+        path, extractor = "@".join(parts[:i]), "@".join(parts[i:])
+        if extractor and Path(path).exists():
+            return path, extractor
+    return name, None
+
+
+def is_source(path: str) -> bool:
+    """Tell whether a path holds pictures or texts, which need an extractor."""
+    if path in LETTERS or not Path(path).exists() or any(Path(path).rglob("*.sbow.mat")):
+        return False
+    return open_source(path) is not None

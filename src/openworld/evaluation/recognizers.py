@@ -19,10 +19,10 @@ from openworld.baselines.pi_svm import PISVM
 from openworld.baselines.streaming_lda import StreamingLDA
 from openworld.baselines.w_svm import WSVM
 from openworld.recognition import (
-    BalancedAccuracy,
     CrossClassValidation,
     NearestClassMean,
     NearestNonOutlier,
+    OpenWorldError,
     OpenWorldRecognizer,
     SoftmaxThreshold,
 )
@@ -32,7 +32,7 @@ RECOGNIZERS: dict[str, Callable[[], Any]] = {
     "NCM": NearestClassMean,
     "NNO": NearestNonOutlier,
     # NNO with the objective of all the rivals below, for a fair comparison of open-world error.
-    "NNO-balanced": lambda: NearestNonOutlier(tau=CrossClassValidation(BalancedAccuracy())),
+    "NNO-eq9": lambda: NearestNonOutlier(tau=CrossClassValidation(OpenWorldError())),
     "NCM-STH": SoftmaxThreshold,
     "1-vs-Set": OneVsSet,
     "W-SVM": WSVM,

@@ -51,6 +51,8 @@ def describe(model: Any) -> tuple[Document, Arrays]:
         **particular,
     }
     document["parameters"]["unknown_label"] = pack_labels([model.unknown_label])
+    if (extractor := getattr(model, "extractor_", None)) is not None:
+        document["extractor"] = _sound_extractor(extractor)
     arrays["counts"] = model.statistics_.counts
     return document, {key: np.ascontiguousarray(array) for key, array in arrays.items()}
 
@@ -73,4 +75,13 @@ def restore(document: Document, arrays: Arrays) -> Any:
     if names is not None:
         require(isinstance(names, list) and len(names) == n_features, "feature names")
         model.feature_names_in_ = np.array(list(map(str, names)), dtype=object)
+    if (extractor := document.get("extractor")) is not None:  # models of plain vectors have none
+        model.extractor_ = _sound_extractor(extractor)
     return model
+
+
+def _sound_extractor(extractor: Any) -> dict[str, str]:
+    """Return the id of the extractor a model was learnt with, which is a dict of texts."""
+    sound = isinstance(extractor, dict) and bool(extractor)
+    require(sound and all(isinstance(text, str) for pair in extractor.items() for text in pair), "extractor")
+    return dict(extractor)

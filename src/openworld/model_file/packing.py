@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from openworld.recognition import F1, BalancedAccuracy, FalseAcceptRate, KnownRecall
+from openworld.recognition import F1, OpenWorldError, FalseAcceptRate, KnownRecall
 from openworld.recognition.labels import label_kind
 
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
 
-_OBJECTIVES = {kind.__name__: kind for kind in (F1, FalseAcceptRate, KnownRecall, BalancedAccuracy)}
+_OBJECTIVES = {kind.__name__: kind for kind in (F1, FalseAcceptRate, KnownRecall, OpenWorldError)}
 
 
 class ModelFileError(ValueError):

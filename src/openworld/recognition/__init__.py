@@ -31,18 +31,17 @@ from openworld.recognition.open_space import (
 from openworld.recognition.open_world_recognizer import OpenWorldRecognizer
 from openworld.recognition.threshold import (
     F1,
-    BalancedAccuracy,
     Calibration,
     CrossClassValidation,
     FalseAcceptRate,
     KnownRecall,
+    OpenWorldError,
     best_threshold,
 )
 
 __all__ = [
     "F1",
     "AdaptiveMetric",
-    "BalancedAccuracy",
     "Calibration",
     "ClassStatistics",
     "Cone",
@@ -59,6 +58,7 @@ __all__ = [
     "OpenSetRisk",
     "OpenSpace",
     "OpenSpaceRisk",
+    "OpenWorldError",
     "OpenWorldRecognizer",
     "Product",
     "ReversedWeibull",

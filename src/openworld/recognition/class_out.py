@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import hadamard
 from scipy.special import expit, logit
 
 from openworld.recognition.adaptive_metric import Whitening, unit
@@ -17,6 +18,8 @@ Codes = NDArray[np.intp]
 
 N_FOLDS = 3
 TIGHTNESS_WEIGHTS = (0.0, 0.25, 0.5, 0.75)
+N_HALVES = 32
+_MOST_JUDGED = 30_000_000  # pairs of a sample and a class
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class HeldOut:
     ----------
     similarities : array of shape (n, K)
         Cosine of the angle between sample and class mean.
+    as_unknown : array of shape (n, K)
+        The same as if the sample's own class were not known; minus infinity for that class.
     tightness : array of shape (n, K)
         How close each class's own samples are to its mean, by the same metric.
     codes : array of shape (n,)
@@ -34,6 +39,7 @@ class HeldOut:
     """
 
     similarities: Floats
+    as_unknown: Floats
     tightness: Floats
     codes: Codes
 
@@ -82,7 +88,7 @@ def tightness(
 
     Returns
     -------
-    array of shape (K,); a class of a single sample gets the average of the others.
+    array of shape (K,); NaN for a class of a single sample.
     """
     n_classes = len(means)
     several = counts[codes] > 1.5
@@ -90,8 +96,13 @@ def tightness(
     own = np.einsum("ij,ij->i", unit_samples[several], unit(rest))
     shown = np.bincount(codes[several], minlength=n_classes)
     total = np.bincount(codes[several], own, minlength=n_classes)
-    average = float(own.mean()) if len(own) else 1.0
-    return np.where(shown > 0, total / np.maximum(shown, 1), average).astype(np.float32)
+    return np.where(shown > 0, total / np.maximum(shown, 1), np.nan).astype(np.float32)
+
+
+def filled(values: Floats) -> Floats:
+    """Put the average of the others in the place of what is NaN, or 1 where there are no others."""
+    missing = np.isnan(values)
+    return np.where(missing, np.float32(1) if missing.all() else np.nanmean(values), values)
 
 
 def hold_out(statistics: ClassStatistics, order: Codes, samples: Floats, codes: Codes) -> HeldOut:
@@ -104,33 +115,24 @@ def hold_out(statistics: ClassStatistics, order: Codes, samples: Floats, codes: 
     order : array of shape (K,)
         The row of each class in `statistics`.
     samples : array of shape (n, L)
-        Represented samples that `statistics` hold, sorted by class.
+        Represented samples that `statistics` hold, sorted by class. With very many classes only those of
+        some classes are judged.
     codes : array of shape (n,)
     """
     labels = np.array(statistics.labels, dtype=object)[order]
-    first = np.searchsorted(codes, codes)
-    rank = np.arange(len(codes)) - first
-    several = statistics.counts[order][codes] > 1.5
+    rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
+    every = -(-len(codes) * len(order) // _MOST_JUDGED)
+    judged = (statistics.counts[order][codes] > 1.5) & (codes % every == 0)
     parts = []
     for fold in range(N_FOLDS):
-        held = several & (rank % N_FOLDS == fold) & ~_last_sample(statistics, order, codes, rank, fold)
+        held = judged & (rank % N_FOLDS == fold)
         if not held.any():
             continue
         taken = ClassStatistics("pooled").add(samples[held], _as_labels(labels[codes[held]]))
-        rest = statistics - taken
-        parts.append(_judge(rest, labels, samples, codes, held))
+        parts.append(_judge(statistics - taken, labels, samples, codes, held))
     if not parts:
         raise ValueError("Calibration needs at least 2 classes with 2 samples each.")
     return HeldOut(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-
-def _last_sample(
-    statistics: ClassStatistics, order: Codes, codes: Codes, rank: Codes, fold: int
-) -> NDArray[np.bool_]:
-    """Tell the samples whose taking away would leave nothing of their class."""
-    taken = np.bincount(codes[rank % N_FOLDS == fold], minlength=len(order))
-    emptied = taken >= statistics.counts[order] - 1e-6
-    return np.asarray(emptied[codes] & (rank == fold))
 
 
 def _as_labels(labels: NDArray[np.object_]) -> NDArray[np.generic]:
@@ -139,14 +141,47 @@ def _as_labels(labels: NDArray[np.object_]) -> NDArray[np.generic]:
 
 def _judge(
     rest: ClassStatistics, labels: NDArray[np.object_], samples: Floats, codes: Codes, held: NDArray[np.bool_]
-) -> tuple[Floats, Floats, Codes]:
+) -> tuple[Floats, Floats, Floats, Codes]:
     whitening = Whitening.of(rest)
     rows = [rest.row(label) for label in labels]
     means = whitening(rest.means[rows].astype(np.float32))
-    similarities = unit(whitening(samples[held])) @ unit(means).T
-    shown = whitening(samples[~held])
-    tight = tightness(unit(shown), shown, codes[~held], means, rest.counts[rows])
-    return similarities, np.broadcast_to(tight, similarities.shape), codes[held]
+    judged, shown = whitening(samples[held]), whitening(samples[~held])
+    similarities = unit(judged) @ unit(means).T
+    tight = filled(tightness(unit(shown), shown, codes[~held], means, rest.counts[rows]))
+    as_unknown = similarities_as_unknown(judged, means, codes[held])
+    return similarities, as_unknown, np.broadcast_to(tight, similarities.shape), codes[held]
+
+
+def similarities_as_unknown(whitened: Floats, means: Floats, codes: Codes) -> Floats:
+    """Return the similarities of samples to the other classes as if their own were not known.
+
+    Directions are seen from the mean of the class means, to which the sample's own class contributes: with
+    three classes the means lie opposite each other, and a sample of one looks less like the other two than
+    an unknown one would. So the centre moves to where it is without that class c, by ``-m_c / (K - 1)``.
+    Two classes leave one, which is its own centre: there what sets a sample apart from its class mean
+    stands for an unknown sample, and both classes are asked.
+
+    Parameters
+    ----------
+    whitened : array of shape (n, L)
+        Samples as seen from the centre of the class means.
+    means : array of shape (K, L)
+    codes : array of shape (n,)
+    """
+    if len(means) == 2:
+        return np.asarray(unit(whitened - means[codes]) @ unit(means).T, dtype=np.float32)
+    own = means[codes] / np.float32(len(means) - 1)
+    moved = whitened + own
+    products = moved @ means.T + _row_products(moved, own)
+    squares = _row_products(means, means).T + 2 * (own @ means.T) + _row_products(own, own)
+    lengths = np.sqrt(np.maximum(squares, 0)) * np.sqrt(_row_products(moved, moved))
+    found = products / np.maximum(lengths, np.finfo(np.float32).tiny)
+    found[np.arange(len(codes)), codes] = -np.inf
+    return np.asarray(found)
+
+
+def _row_products(left: Floats, right: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", left, right)[:, np.newaxis])
 
 
 def calibrate(held_out: HeldOut, objective: Objective) -> ClassOut:
@@ -163,19 +198,41 @@ def calibrate(held_out: HeldOut, objective: Objective) -> ClassOut:
             best = quality, weight, known, correct, unknown
     assert best is not None
     quality, weight, known, correct, unknown = best
-    threshold = -best_threshold(-known, -unknown, objective)[0]
+    threshold = _average_threshold(known, correct, unknown, held_out.codes, objective)
     slope, intercept = _logistic(np.r_[known, unknown], np.r_[correct, np.zeros(len(unknown), dtype=bool)])
     return ClassOut(weight, threshold, slope, intercept, quality)
+
+
+def _average_threshold(
+    known: NDArray[np.float64],
+    correct: NDArray[np.bool_],
+    unknown: NDArray[np.float64],
+    codes: Codes,
+    objective: Objective,
+) -> float:
+    """Return the average of the best thresholds of balanced halves of the classes (McCarthy, 1969).
+
+    The paper averages over folds of the classes; the best threshold of one set of classes varies much.
+    """
+    _, of_class = np.unique(codes, return_inverse=True)
+    means = np.bincount(of_class, known) / np.bincount(of_class)
+    ranks = np.argsort(np.argsort(means))  # the names of the classes play no part
+    halves = hadamard(N_HALVES)[:, 1 + ranks[of_class] % (N_HALVES - 1)] > 0
+    thresholds = [
+        -best_threshold(-known[half], -unknown[half], objective, correct[half])[0]
+        for half in halves
+        if half.any()
+    ]
+    return float(np.mean(thresholds))
 
 
 def _known_and_unknown(
     held_out: HeldOut, weight: float
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-    scores = (held_out.similarities - weight * held_out.tightness).astype(np.float64)
-    rows = np.arange(len(scores))
-    known, correct = scores.max(axis=1), scores.argmax(axis=1) == held_out.codes
-    scores[rows, held_out.codes] = -np.inf
-    return known, correct, scores.max(axis=1)
+    asked = np.float32(weight) * held_out.tightness
+    scores = (held_out.similarities - asked).astype(np.float64)
+    unknown = (held_out.as_unknown - asked).astype(np.float64)
+    return scores.max(axis=1), scores.argmax(axis=1) == held_out.codes, unknown.max(axis=1)
 
 
 def oscr_area(known: NDArray[np.float64], correct: NDArray[np.bool_], unknown: NDArray[np.float64]) -> float:

@@ -102,6 +102,10 @@ class ClassStatistics:
         except KeyError:
             raise KeyError(f"There is no class {as_key(label)!r} among the {len(self)} known ones.") from None
 
+    def rows(self, labels: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the rows of classes that are known."""
+        return np.fromiter(map(self._row_of.__getitem__, labels.tolist()), np.intp, len(labels))
+
     def count(self, label: Any) -> float:
         """Return the weight of the samples of one class."""
         return float(self.counts[self.row(label)])
@@ -110,6 +114,15 @@ class ClassStatistics:
         """Return the mean of one class."""
         row = self.row(label)
         return np.asarray(self.sums[row] / self.counts[row])
+
+    @property
+    def class_variances(self) -> Floats:
+        """Mean squared distance of the samples of each class from its mean, shape (K,), in row order.
+
+        As ``n - 1`` samples tell of it; 0 for a class of one sample.
+        """
+        traces = np.einsum("kii->k", np.array(self._class_scatter))
+        return np.asarray(traces / np.maximum(self.counts - 1, 1))
 
     def class_scatter(self, label: Any) -> Floats:
         """Return the scatter of one class about its mean."""

@@ -94,8 +94,8 @@ class SoftmaxThreshold(ThresholdMixin, NearestClassMean):
         self.tau = tau
 
     def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
-        """Return ``-ln p`` of the most probable class."""
-        return np.asarray(-log_softmax(squared_distances / -2).max(axis=1), dtype=np.float64)
+        """Return ``-ln p`` of each class."""
+        return np.asarray(-log_softmax(squared_distances / -2), dtype=np.float64)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Name the nearest class of each sample, or answer unknown where its probability is small."""

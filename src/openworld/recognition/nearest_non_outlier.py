@@ -80,8 +80,8 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         self.unknown_label = unknown_label
 
     def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
-        """Return the distance to the nearest mean."""
-        return np.asarray(np.sqrt(squared_distances.min(axis=1)), dtype=np.float64)
+        """Return the distance to each mean."""
+        return np.sqrt(squared_distances, dtype=np.float64)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Name the class of each sample, or answer unknown.

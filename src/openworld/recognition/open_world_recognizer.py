@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -18,10 +17,10 @@ from openworld.recognition.adaptive_metric import (
     AdaptiveMetric,
     Whitening,
     represented_statistics,
-    unit,
 )
-from openworld.recognition.class_out import ClassOut, calibrate, hold_out, tightness
+from openworld.recognition.class_out import ClassOut, calibrate, hold_out
 from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.current_model import CurrentModel, make_model, sorted_classes
 from openworld.recognition.labels import answers, as_array, as_key, check_labels, check_unknown_label
 from openworld.recognition.learning import (
     check_announced,
@@ -29,9 +28,9 @@ from openworld.recognition.learning import (
     start_training,
     unchanged_on_error,
 )
-from openworld.recognition.radial import length_statistics, radial_factor, radii_of
+from openworld.recognition.radial import length_statistics, radial_factor
 from openworld.recognition.reservoir import Reservoir
-from openworld.recognition.threshold import BalancedAccuracy, Objective
+from openworld.recognition.threshold import Objective, OpenWorldError
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -40,22 +39,6 @@ _CHUNK_ROWS = 1024
 # With more features than this a lift no longer pays for its cost.
 _LARGEST_LIFTED = 1024
 _LIFTED_PER_FEATURE = 32
-
-
-@dataclass(frozen=True)
-class _Model:
-    """What predictions need; a function of the statistics and the reservoir alone.
-
-    `radii` are the lengths of a sample up to which each class's radial factor is 1; it falls to 0 at
-    twice that.
-    """
-
-    classes: NDArray[Any]
-    whitening: Whitening
-    unit_means: Floats
-    penalties: Floats
-    radii: Doubles
-    calibration: ClassOut
 
 
 class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -78,7 +61,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    objective : Objective, default=BalancedAccuracy()
+    objective : Objective, default=OpenWorldError()
         What the threshold is to reach; any objective of `openworld.recognition.threshold`.
     n_lifted : int, default=2000
         Rows of the random lift that is tried, at most 32 for each feature; 0 tries none.
@@ -129,7 +112,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        objective: Objective = BalancedAccuracy(),  # noqa: B008 -- frozen
+        objective: Objective = OpenWorldError(),  # noqa: B008 -- frozen
         *,
         n_lifted: int = 2000,
         reservoir_size: int = 12,
@@ -196,7 +179,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
 
     def _quality(self, metric: AdaptiveMetric) -> float:
-        return self._calibrate(metric, *_sorted(metric.statistics_)).quality
+        return self._calibrate(metric, *sorted_classes(metric.statistics_)).quality
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn new samples, of known and of new classes alike.
@@ -224,7 +207,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.metric_.statistics_ += batch
             self._lengths += lengths
             self.reservoir_.add(samples, labels)
-            self._means_changed()
+            self._classes_changed(np.unique(labels))
         return self
 
     @property
@@ -251,7 +234,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.statistics_.rename(old, new)
         self._lengths.rename(old, new)
         self.reservoir_.rename(old, new)
-        self._means_changed()
+        self._classes_changed([new])
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
         """Make one class of several, with the mean of all their samples."""
@@ -303,7 +286,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> NDArray[Any]:
         """The known classes, sorted."""
-        return _sorted(self.statistics_)[0]
+        return sorted_classes(self.statistics_)[0]
 
     @property
     def calibration_(self) -> ClassOut:
@@ -324,7 +307,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model = self._current()
         positions = []
         for scores, radial in self._scored_chunks(X, model):
-            decision = _decision(scores, radial, model)
+            decision = model.decision(scores, radial)
             best = decision.argmax(axis=1)
             accepted = decision[np.arange(len(best)), best] > 0
             positions.append(np.where(accepted, best, -1))
@@ -333,7 +316,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: ArrayLike) -> Doubles:
         """Return the decision on every class, shape (n, K), columns as in `classes_`; positive accepts."""
         model = self._current()
-        parts = [_decision(scores, radial, model) for scores, radial in self._scored_chunks(X, model)]
+        parts = [model.decision(scores, radial) for scores, radial in self._scored_chunks(X, model)]
         return np.concatenate(parts)
 
     def membership(self, X: ArrayLike) -> Doubles:
@@ -362,49 +345,35 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         order = np.argsort(-scores, axis=1, kind="stable")[:, : min(n, len(model.classes))]
         return model.classes[order], 1 - np.take_along_axis(scores.astype(np.float64), order, axis=1)
 
-    def _scored_chunks(self, X: ArrayLike, model: _Model) -> Iterator[tuple[Floats, Doubles | float]]:
+    def _scored_chunks(self, X: ArrayLike, model: CurrentModel) -> Iterator[tuple[Floats, Doubles | float]]:
         """Yield scores and radial factors of a chunk of samples at a time."""
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
         for start in range(0, len(samples), _CHUNK_ROWS):
             chunk = samples[start : start + _CHUNK_ROWS]
-            directions = unit(model.whitening(self.metric_.representation_(chunk)))
-            scores = directions @ model.unit_means.T
-            scores -= model.penalties
-            yield scores, radial_factor(chunk, model.radii)
+            yield model.scores(self.metric_.representation_(chunk)), radial_factor(chunk, model.radii)
 
     # -- the model, made anew when it is asked for after a change ----------------------------------
 
-    def _current(self) -> _Model:
+    def _current(self) -> CurrentModel:
         check_is_fitted(self)
         if len(self.statistics_) < 2:
             raise ValueError("This recognizer knows fewer than 2 classes: teach it more with partial_fit.")
-        if not self._cache["model"]:
-            self._cache["model"].append(self._make_model())
-        found: _Model = self._cache["model"][0]
-        return found
+        if self._cache["model"] is None:
+            self._cache["model"] = self._make_model()
+            self._cache["previous"], self._cache["changed"] = None, set()
+        model: CurrentModel = self._cache["model"]
+        return model
 
-    def _make_model(self) -> _Model:
-        classes, order = _sorted(self.statistics_)
+    def _make_model(self) -> CurrentModel:
         n_samples = float(self.statistics_.counts.sum())
-        kept = self._cache["metric"]
-        if not kept or n_samples > (1 + self.refresh_growth) * kept[0][0]:
-            calibration = self._calibrate(self.metric_, classes, order)
+        kept, previous = self._cache["metric"], self._cache["previous"]
+        if kept is None or n_samples > (1 + self.refresh_growth) * kept[0]:
+            calibration = self._calibrate(self.metric_, *sorted_classes(self.statistics_))
             self.metric_.whitening_ = Whitening.of(self.statistics_)
-            kept[:] = [(n_samples, self.metric_.whitening_, calibration)]
-        _, whitening, calibration = kept[0]
-        means = whitening(self.statistics_.means[order].astype(np.float32))
-        per_class = int(np.clip(2 * _CALIBRATION_SAMPLES // len(classes), 4, self.reservoir_.size))
-        samples, codes = self.reservoir_.samples(classes, per_class)
-        shown = whitening(self.metric_.representation_(samples))
-        tight = tightness(unit(shown), shown, codes, means, self.statistics_.counts[order])
-        return _Model(
-            classes,
-            whitening,
-            unit(means),
-            np.float32(calibration.weight) * tight,
-            radii_of(self._lengths, classes),
-            calibration,
-        )
+            kept, previous = (n_samples, calibration), None
+            self._cache["metric"] = kept
+        changed = self._cache["changed"]
+        return make_model(self.metric_, self._lengths, self.reservoir_, kept[1], previous, changed)
 
     def _calibrate(self, metric: AdaptiveMetric, classes: NDArray[Any], order: NDArray[np.intp]) -> ClassOut:
         """Calibrate on at most a few thousand samples, however many classes there are."""
@@ -414,7 +383,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             hold_out(metric.statistics_, order, metric.representation_(samples), codes), self.objective
         )
 
-    def _state(self) -> tuple[float, _Model] | None:
+    def _state(self) -> tuple[float, CurrentModel] | None:
         """Return what a model file keeps: how many samples the metric is from, and what predictions need.
 
         None where too little is known to predict, as in a part that is to be added to others.
@@ -423,7 +392,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = self._current()
         except ValueError:
             return None
-        return self._cache["metric"][0][0], model
+        return self._cache["metric"][0], model
 
     def _restore(
         self,
@@ -437,28 +406,24 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._forget_model()
         if state is not None:
             n_samples, calibration, unit_means, penalties, radii = state
-            classes, whitening = _sorted(metric.statistics_)[0], metric.whitening_
-            self._cache["metric"].append((n_samples, whitening, calibration))
-            self._cache["model"].append(_Model(classes, whitening, unit_means, penalties, radii, calibration))
+            classes, whitening = sorted_classes(metric.statistics_)[0], metric.whitening_
+            self._cache["metric"] = n_samples, calibration
+            self._cache["model"] = CurrentModel(classes, whitening, unit_means, penalties, radii, calibration)
 
-    def _means_changed(self) -> None:
-        self._cache["model"].clear()
+    def _classes_changed(self, labels: Iterable[Any]) -> None:
+        """Keep the metric, if it may be kept, and what was made of the other classes."""
+        self._cache["previous"] = self._cache["model"] or self._cache["previous"]
+        self._cache["changed"] |= set(map(as_key, labels))
+        self._cache["model"] = None
 
     def _forget_model(self) -> None:
-        self._cache: dict[str, list[Any]] = {"model": [], "metric": []}
+        self._cache: dict[str, Any] = {"model": None, "metric": None, "previous": None, "changed": set()}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "metric_")
 
 
 _CALIBRATION_SAMPLES = 3000
-
-
-def _sorted(statistics: ClassStatistics) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the classes in sorted order and their rows in the statistics."""
-    classes = as_array(statistics.labels)
-    order = np.argsort(classes, kind="stable")
-    return classes[order], order
 
 
 def _check_range(samples: NDArray[Any]) -> None:
@@ -477,12 +442,3 @@ def _reservoir_dtype(samples: NDArray[Any]) -> type[np.floating[Any]]:
     constant = spread <= 1e-12 * largest  # up to rounding
     blurred = np.spacing(largest.astype(np.float32)) > 1e-3 * spread
     return np.float64 if np.any(blurred & ~constant) else np.float32
-
-
-def _decision(scores: Floats, radial: Doubles | float, model: _Model) -> Doubles:
-    """Return angular times radial factor, minus the threshold.
-
-    Scores lie between -2 and 1, so ``(2 + s) / 3`` is an abating function from 0 to 1 like the radial one.
-    """
-    angular = (2 + scores.astype(np.float64)) / 3
-    return np.asarray(angular * radial - (2 + model.calibration.threshold) / 3)

@@ -26,10 +26,9 @@ def length_statistics(samples: NDArray[Any], labels: NDArray[Any]) -> ClassStati
 
 def radii_of(lengths: ClassStatistics, classes: NDArray[Any]) -> Doubles:
     """Return, for each class, twice the length that nearly none of its samples exceeds."""
-    rows = [lengths.row(label) for label in classes]
-    scatter = np.array([float(lengths.class_scatter(label)[0, 0]) for label in classes])
+    rows = lengths.rows(classes)
     counts, means = lengths.counts[rows], lengths.means[rows, 0]
-    deviations = np.sqrt(scatter / np.maximum(counts - 1, 1))
+    deviations = np.sqrt(lengths.class_variances[rows])
     # What is typical stands in where a class has too few samples; a median, as one class may be far out.
     several = counts > 1.5
     typical = float(np.median(deviations[several])) if several.any() else 0.0

@@ -31,6 +31,7 @@ class Reservoir:
         self.total = total
         self.dtype = np.dtype(dtype)
         self._kept: dict[Hashable, dict[int, Floats]] = {}
+        self._trimmed_to = total
 
     def add(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
         """Offer samples; each class keeps those with the smallest hashes."""
@@ -41,25 +42,26 @@ class Reservoir:
                 digest = hashlib.blake2b(sample.tobytes(), digest_size=8).digest()
                 # A copy: the sample alone, not a view that keeps all the others.
                 self._kept.setdefault(as_key(label), {})[int.from_bytes(digest)] = sample.copy()
-            self._trim()
+            self._trim(set(map(as_key, labels[rows])))
 
     @property
     def per_class(self) -> int:
         """How many samples a class may keep now."""
         return max(self.size, self.total // max(len(self._kept), 1))
 
-    def _trim(self) -> None:
-        """Keep the smallest hashes, in ascending order."""
-        most = self.per_class
-        for label, kept in self._kept.items():
-            if len(kept) > most or list(kept) != sorted(kept):
-                self._kept[label] = {digest: kept[digest] for digest in sorted(kept)[:most]}
+    def _trim(self, changed: Iterable[Hashable]) -> None:
+        """Keep the smallest hashes, in ascending order; all classes where each may keep fewer than before."""
+        fewer = self.per_class < self._trimmed_to
+        self._trimmed_to = self.per_class
+        for label in list(self._kept) if fewer else changed:
+            kept = self._kept[label]
+            self._kept[label] = {digest: kept[digest] for digest in sorted(kept)[: self._trimmed_to]}
 
     def merge_from(self, other: Reservoir) -> None:
         """Take in another reservoir's samples."""
         for label, kept in other._kept.items():
             self._kept[label] = {**self._kept.get(label, {}), **kept}
-        self._trim()
+        self._trim(other._kept)
 
     def forget(self, label: Any) -> None:
         """Drop the samples of a class."""
@@ -75,7 +77,7 @@ class Reservoir:
         for label in {as_key(label) for label in (*labels, into)}:
             pooled |= self._kept.pop(label, {})
         self._kept[as_key(into)] = pooled
-        self._trim()
+        self._trim([as_key(into)])
 
     def samples(self, classes: NDArray[Any], per_class: int) -> tuple[Floats, NDArray[np.intp]]:
         """Return at most `per_class` samples of each class and their positions in `classes`."""
@@ -94,4 +96,5 @@ class Reservoir:
         """Return an independent copy; the samples themselves are shared, as they never change."""
         other = self.empty()
         other._kept = {label: dict(kept) for label, kept in self._kept.items()}
+        other._trimmed_to = self._trimmed_to
         return other

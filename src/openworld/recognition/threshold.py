@@ -15,7 +15,11 @@ Floats = NDArray[np.float64]
 
 
 class Objective(Protocol):
-    """What a threshold is to reach."""
+    """What a threshold is to reach.
+
+    An objective with a true attribute `named_right` counts a known sample as accepted only where it is named
+    right too; the others count every known sample that is accepted.
+    """
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Judge every possible cut at once; larger is better, minus infinity is not allowed.
@@ -68,18 +72,22 @@ class KnownRecall:
 
 
 @dataclass(frozen=True)
-class BalancedAccuracy:
-    """Accept many of the known and few of the unknown, both shares counting the same.
+class OpenWorldError:
+    """The smallest open-world error (Eq. 9): many of the known named right, few of the unknown accepted.
 
-    The smallest open-world error (Eq. 9) that a threshold can reach, as far as acceptance goes.
+    A known sample that is named wrong is an error whether it is accepted or not, so it does not count.
     """
 
+    named_right = True
+
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
-        """Return the share of known samples accepted minus that of unknown ones."""
+        """Return 1 minus the open-world error."""
         return np.asarray(known / n_known - unknown / n_unknown)
 
 
-def best_threshold(known: ArrayLike, unknown: ArrayLike, objective: Objective) -> tuple[float, float]:
+def best_threshold(
+    known: ArrayLike, unknown: ArrayLike, objective: Objective, right: ArrayLike = True
+) -> tuple[float, float]:
     """Find the threshold that is exactly optimal: accept what is below it.
 
     One sort and one sweep, O(n log n): only the order of the values matters, so one cut between every
@@ -91,6 +99,8 @@ def best_threshold(known: ArrayLike, unknown: ArrayLike, objective: Objective) -
     known, unknown : arrays
         How outlying the known and the unknown samples are, for example their distances.
     objective : Objective
+    right : bool array, default=True
+        Which of the known samples would be named right.
 
     Returns
     -------
@@ -101,11 +111,14 @@ def best_threshold(known: ArrayLike, unknown: ArrayLike, objective: Objective) -
         raise ValueError("A threshold needs at least one known and one unknown sample.")
     if not np.all(np.isfinite(known)) or not np.all(np.isfinite(unknown)):
         raise ValueError("A threshold cannot be found among values that are NaN or infinite.")
+    n_known = known.size
+    if getattr(objective, "named_right", False):
+        known = known[np.broadcast_to(np.asarray(right, dtype=bool), known.shape)]
     cuts = np.unique(np.concatenate([known, unknown]))
     # Cut 0 accepts nothing; cut i accepts the i smallest distinct values.
     accepted_known = np.r_[0, np.searchsorted(np.sort(known), cuts, side="right")].astype(np.float64)
     accepted_unknown = np.r_[0, np.searchsorted(np.sort(unknown), cuts, side="right")].astype(np.float64)
-    values = objective.value(accepted_known, accepted_unknown, known.size, unknown.size)
+    values = objective.value(accepted_known, accepted_unknown, n_known, unknown.size)
     best = int(np.argmax(values))
     if values[best] == -np.inf:
         raise ValueError(f"No threshold reaches what {objective!r} asks for.")
@@ -155,7 +168,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     objective : Objective, default=F1(min_recall=0.9)
-        What tau is to reach: `F1`, `FalseAcceptRate`, `KnownRecall`, or your own.
+        What tau is to reach: `F1`, `FalseAcceptRate`, `KnownRecall`, `OpenWorldError`, or your own.
     n_folds : int, default=3
         Number of random splits of the classes; tau is the average of their optima.
     known_fraction : float, default=0.66
@@ -208,8 +221,8 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         outlyingness : callable
-            Given which classes are known, of shape (K,), returns how outlying each held-out sample
-            is when only they are known, of shape (n,).
+            Given which classes are known, of shape (K,), returns how far each held-out sample lies
+            outside each of these when only they are known, of shape (n, number of known classes).
         codes : array of shape (n,)
             The class of each held-out sample, as a number below `n_classes`.
         n_classes : int
@@ -242,6 +255,8 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         is_known = np.ones(n_classes, dtype=bool)
         is_known[unknown_classes] = False
         outlying = outlyingness(is_known)
-        known, unknown = outlying[is_known[codes]], outlying[~is_known[codes]]
-        tau, value = best_threshold(known, unknown, self.objective)
+        named, least = np.flatnonzero(is_known)[outlying.argmin(axis=1)], outlying.min(axis=1)
+        of_known = is_known[codes]
+        known, unknown = least[of_known], least[~of_known]
+        tau, value = best_threshold(known, unknown, self.objective, (named == codes)[of_known])
         return tau, value, float(np.mean(known < tau)), float(np.mean(unknown >= tau))

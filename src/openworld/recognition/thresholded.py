@@ -46,7 +46,7 @@ class ThresholdMixin(_Base):
         self._tau = float(tau)
 
     def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
-        """Return how outlying samples are from their squared distances to the known means."""
+        """Return how far samples lie outside each class from their squared distances to the known means."""
         raise NotImplementedError
 
     def recalibrate(

@@ -1,0 +1,86 @@
+"""From a person's label to its being recognized, with many classes, against learning in memory alone."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
+from openworld.service.acts import Lesson, apply
+from openworld.service.model_bytes import copy
+from openworld.service.world import World
+
+SAMPLES = 3
+
+
+def _centres(n: int, n_features: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, n_features)).astype(np.float32)
+
+
+def _models(n_classes: int, n_features: int) -> dict[str, Callable[[], object]]:
+    """Return what makes models of many classes with a metric that stays as it is."""
+    random = np.random.default_rng(0)
+    means = np.repeat(_centres(n_classes, n_features, 0), 2, axis=0)
+    X = (means + 0.05 * random.standard_normal(means.shape)).astype(np.float32)
+    y = np.repeat([f"class {i}" for i in range(n_classes)], 2)
+    tau = 0.5 * float(np.sqrt(n_features))
+    return {
+        "NearestNonOutlier": lambda: NearestNonOutlier(EuclideanMetric(standardize=False), tau=tau).fit(X, y),
+        "OpenWorldRecognizer": lambda: OpenWorldRecognizer(n_lifted=0, refresh_growth=1.0).fit(X, y),
+    }
+
+
+def _report(name: str, times: list[float]) -> None:
+    p50, p99 = 1e3 * np.percentile(times, [50, 99])
+    print(f"  {name:<42} p50 {p50:7.1f} ms   p99 {p99:7.1f} ms", flush=True)
+
+
+def _measure(model: object, n_features: int, n_acts: int) -> None:
+    new = _centres(n_acts, n_features, 1)
+    random = np.random.default_rng(2)
+    alone = copy(model)  # type: ignore[arg-type]
+    times = []
+    for i in range(min(n_acts, 20)):
+        X = (new[i] + 0.05 * random.standard_normal((SAMPLES, n_features))).astype(np.float32)
+        start = perf_counter()
+        apply(alone, Lesson(X, [f"new {i}"] * SAMPLES))
+        times.append(perf_counter() - start)
+    _report("learning in memory alone", times)
+    del alone
+    labelled, recognized = [], []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        World.open(f"sqlite:///{Path(folder) / 'world.db'}", model) as world,
+    ):
+        for i in range(n_acts):
+            X = (new[i] + 0.05 * random.standard_normal((SAMPLES, n_features))).astype(np.float32)
+            ids = [sample for sample in world.recognize(X).sample_ids if sample is not None]
+            world.rescored()  # people take a moment between acts; the pool is scored in it
+            start = perf_counter()
+            world.label(ids, f"new {i}", "ann")
+            labelled.append(perf_counter() - start)
+            answer = world.recognize(X[:1], remember=False)
+            recognized.append(perf_counter() - start)
+            assert answer.labels == [f"new {i}"]
+    _report("label: learnt, committed and in force", labelled)
+    _report("label, and recognized by a request after", recognized)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--classes", type=int, default=10_000)
+    parser.add_argument("--features", type=int, default=1_280)
+    parser.add_argument("--acts", type=int, default=100)
+    options, _ = parser.parse_known_args()
+    for name, make in _models(options.classes, options.features).items():
+        print(f"{name}: {options.classes:,} classes, {options.features:,} features, {options.acts} labels")
+        _measure(make(), options.features, options.acts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The contact sheet: one page with what was recognized, by class, and the unknown, by cluster."""
+
+from __future__ import annotations
+
+import base64
+import io
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jinja2 import Environment
+
+if TYPE_CHECKING:
+    from openworld.samples import Loaded
+
+SHOWN_PER_GROUP = 60
+SHOWN_IN_ALL = 3000  # or so: a page must not grow without bound
+FEWEST_SHOWN = 6
+SIDE = 96  # pixels of a thumbnail; twice that are stored for dense screens
+_QUALITY = 60
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Samples that are shown together: their positions, the ones to look at first at the front."""
+
+    title: str
+    members: list[int]
+
+
+def write_sheet(path: Path, title: str, recognizer: Any, loaded: Loaded, rows: list[Row]) -> None:
+    """Write the page: a single file that needs nothing from elsewhere.
+
+    Parameters
+    ----------
+    path : path
+    title : str
+    recognizer : fitted recognizer
+        Unknown samples are clustered in its metric.
+    loaded : Loaded
+        The samples and, to show them, where they came from.
+    rows : list of dict
+        The answers, one for each sample.
+    """
+    known, unknown = known_groups(rows), unknown_groups(recognizer, loaded.samples.X, rows)
+    n_groups = len(known) + len(unknown)
+    n_shown = max(FEWEST_SHOWN, min(SHOWN_PER_GROUP, SHOWN_IN_ALL // n_groups))
+    shown = {i for group in (*known, *unknown) for i in group.members[:n_shown]}
+    pictures = _thumbnails(loaded, shown)
+    names = loaded.samples.names or [f"sample {row['sample']}" for row in rows]
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        files("openworld.cli").joinpath("templates/contact_sheet.html.jinja").read_text(encoding="utf-8")
+    )
+
+    def view(group: Group) -> dict[str, Any]:
+        cells = [
+            {
+                "name": names[i],
+                "picture": pictures.get(i),
+                "nearest": rows[i]["nearest_class"],
+                "distance": rows[i]["distance"],
+            }
+            for i in group.members[:n_shown]
+        ]
+        return {"title": group.title, "size": len(group.members), "cells": cells}
+
+    page = template.render(
+        title=title,
+        side=SIDE,
+        n_samples=len(rows),
+        n_unknown=sum(row["unknown"] for row in rows),
+        known=[view(group) for group in known],
+        unknown=[view(group) for group in unknown],
+        failures=loaded.failures,
+        text=loaded.source is None or loaded.source.kind == "text",
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+def known_groups(rows: list[Row]) -> list[Group]:
+    """Return the recognized samples by class, those farthest from it first: look there for errors."""
+    members: dict[Any, list[int]] = {}
+    for i, row in enumerate(rows):
+        if not row["unknown"]:
+            members.setdefault(row["answer"], []).append(i)
+    return [
+        Group(str(answer), sorted(found, key=lambda i: -float(rows[i]["distance"])))
+        for answer, found in sorted(members.items(), key=lambda pair: str(pair[0]))
+    ]
+
+
+def unknown_groups(recognizer: Any, X: Any, rows: list[Row]) -> list[Group]:
+    """Return the unknown samples by cluster, in the order to look at them, and then those in no cluster."""
+    from openworld.discovery import find_clusters
+
+    unknown = np.flatnonzero([row["unknown"] for row in rows])
+    if not len(unknown):
+        return []
+    found = find_clusters(recognizer.metric_.transform(X[unknown]), unknown)
+    groups = [
+        Group(f"Cluster {number}", cluster.members.tolist())
+        for number, cluster in enumerate(found.clusters, 1)
+    ]
+    if len(found.singles):
+        groups.append(Group("In no cluster" if groups else "Unknown", found.singles.tolist()))
+    return groups
+
+
+def _thumbnails(loaded: Loaded, wanted: set[int]) -> dict[int, str]:
+    """Return small pictures as data addresses, for the wanted positions; read once more from the source."""
+    if loaded.source is None or loaded.source.kind == "text":
+        return {}
+    names = loaded.samples.names or []
+    positions: dict[str, list[int]] = {}
+    for i in sorted(wanted):
+        positions.setdefault(names[i], []).append(i)
+    found = {}
+    for item in loaded.source:
+        if item.name in positions:
+            with suppress(OSError, ValueError):  # it was read before, but may be gone by now
+                found.update(dict.fromkeys(positions.pop(item.name), _thumbnail(item.read())))
+    return found
+
+
+def _thumbnail(content: bytes) -> str:
+    from openworld.features.decode import decode
+
+    picture = decode(content)
+    picture.thumbnail((2 * SIDE, 2 * SIDE))
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=_QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()

@@ -1,0 +1,45 @@
+"""Options that several commands share: how pictures and texts become features."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class OnError(StrEnum):
+    """What to do about a picture or text that cannot be read."""
+
+    skip = "skip"
+    stop = "stop"
+
+
+ExtractorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--extractor",
+        help="What makes features: efficientnet-lite0, pixels, onnx:PATH, timm:NAME, words:PATH of pictures; "
+        "wordllama, ngrams, sentence-transformers:NAME of texts. Left out: the model's, or the first of "
+        "these.",
+        show_default=False,
+    ),
+]
+OnErrorOption = Annotated[
+    OnError,
+    typer.Option("--on-error", help="A picture that cannot be read: leave it out and say so, or stop there."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=1, help="Threads that extract; left out: one per core.", show_default=False
+    ),
+]
+CacheOption = Annotated[
+    bool,
+    typer.Option("--cache/--no-cache", help="Keep features on disk, so that no picture is extracted twice."),
+]
+LabelColumnOption = Annotated[
+    str | None,
+    typer.Option("--label-column", help="The array or column with the labels.", show_default=False),
+]

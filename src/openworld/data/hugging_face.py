@@ -1,0 +1,87 @@
+"""Hugging Face `datasets` objects as sources; the package itself is not needed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from openworld.data.lines import TEXT_COLUMNS, choose_column, choose_label, text_item
+from openworld.data.sources import Item, Source
+from openworld.data.tables import DataError
+
+
+def from_hugging_face(dataset: Any, *, label_column: str | None = None) -> Source:
+    """Return the pictures or texts of a data set.
+
+    Parameters
+    ----------
+    dataset : datasets.Dataset
+        One split, not streamed. Its pictures are the first column whose feature is an `Image`; without
+        one, its texts are the column `text` or `sentence`, or the only column of strings.
+    label_column : str, optional
+        By default `label`, which may be missing. Numbered classes go by their names.
+    """
+    features = dataset.features
+    if not hasattr(dataset, "__len__"):
+        raise DataError("A streamed data set has no length; load it without streaming=True.")
+    if features is None:
+        raise DataError("The data set does not say what its columns are (features is None).")
+    columns = list(features)
+    pictures = [name for name in columns if type(features[name]).__name__ == "Image"]
+    strings = [
+        name for name in columns if getattr(features[name], "dtype", None) in ("string", "large_string")
+    ]
+    label = choose_label("the data set", columns, label_column)
+    texts = [name for name in strings if name != label]
+    only = texts[0] if len(texts) == 1 else None
+    column = pictures[0] if pictures else choose_column(texts, TEXT_COLUMNS) or only
+    if column is None:
+        raise DataError(f"The data set has no column of pictures or texts; it has {', '.join(columns)}.")
+    if pictures and hasattr(dataset, "cast_column"):
+        dataset = dataset.cast_column(column, type(features[column])(decode=False))  # files as they are
+    name_of = _label_names(features[label]) if label else None
+
+    def items() -> Iterator[Item]:
+        for row, record in enumerate(dataset, 1):
+            shown = name_of(record[label]) if name_of else None
+            if pictures:
+                yield _picture(record[column], shown, f"row {row}")
+            else:
+                yield text_item(record[column] or "", shown, f"row {row}")
+
+    return Source("the data set", "image" if pictures else "text", len(dataset), items, label is not None)
+
+
+def _label_names(feature: Any) -> Callable[[Any], str | None]:
+    """Return how a label is shown: numbered classes by their names, where -1 is not labelled."""
+    names = getattr(feature, "names", None)
+    if names is None:
+        return lambda value: None if value is None else str(value)
+    return lambda value: None if value is None or value < 0 else str(names[value])
+
+
+def _picture(value: Any, label: str | None, place: str) -> Item:
+    """Return a picture given as a dict of bytes or path, or as a PIL image."""
+    if value is not None and not isinstance(value, dict):
+        return Item(place, label, partial(_encoded, value))
+    value = value or {}
+    if value.get("path"):
+        place = f"{place} ({value['path']})"
+    return Item(place, label, partial(_content, value))
+
+
+def _content(value: dict[str, Any]) -> bytes:
+    if value.get("bytes") is not None:
+        return bytes(value["bytes"])
+    if value.get("path") is None:
+        raise DataError("there is neither a picture nor a path in this row.")
+    with open(value["path"], "rb") as file:
+        return file.read()
+
+
+def _encoded(picture: Any) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, "TIFF")  # which keeps every mode as it is
+    return file.getvalue()

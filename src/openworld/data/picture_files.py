@@ -1,0 +1,113 @@
+"""Pictures in a folder, in a zip, or alone; the folder they lie in may name their class."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from openworld.data.sources import Item, Source, in_memory
+from openworld.data.tables import DataError
+
+# A file that ends so and is no picture, or one that cannot be read here, is told of; others are left out.
+ENDINGS = {
+    ".apng", ".avif", ".bmp", ".gif", ".heic", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm",
+    ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+}  # fmt: skip
+LARGEST_MEMBER = 1 << 28  # bytes of one picture in a zip; a zip can promise any number
+
+
+def is_picture(name: str) -> bool:
+    """Tell by its ending whether a file is taken for a picture; hidden files are not."""
+    path = PurePosixPath(name)
+    hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
+    return path.suffix.lower() in ENDINGS and not hidden
+
+
+def folder(path: Path) -> Source:
+    """Return the pictures below a folder, sorted; the first sub-folder on the way is the label."""
+    names = picture_names(path)
+    if not names:
+        raise DataError(
+            f"{path}: no pictures found. To learn from, put one sub-folder of pictures per class into it; to "
+            "recognize, pictures may lie anywhere in it."
+        )
+
+    def items() -> Iterator[Item]:
+        for name in names:
+            yield Item(name, _first_folder(name), (path / name).read_bytes)
+
+    labelled = any("/" in name for name in names)
+    return Source(str(path), "image", len(names), items, labelled, labels_are_folders=True)
+
+
+def picture_names(path: Path) -> list[str]:
+    """Return the pictures below a folder as sorted relative paths; links are followed, circles are not."""
+    found, seen = [], set()
+    for place, folders, files in os.walk(path, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        below = PurePosixPath(Path(place).relative_to(path).as_posix())
+        found += [str(below / name) for name in files if is_picture(name)]
+    return sorted(found)
+
+
+def one(path: Path) -> Source:
+    """Return a single picture."""
+    return in_memory(str(path), "image", [Item(path.name, None, path.read_bytes)])
+
+
+def zipped(path: Path) -> Source:
+    """Return the pictures of a zip, read in place; the first folder in it is the label.
+
+    A single folder around everything, as most programs pack it, is not taken for a class.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise DataError(f"{path}: not a sound .zip file ({error}).") from error
+    members = sorted(
+        (member for member in archive.infolist() if not member.is_dir() and is_picture(member.filename)),
+        key=lambda member: member.filename,
+    )
+    if not members:
+        raise DataError(f"{path}: no pictures found in the zip.")
+    names = _without_common_folder([member.filename for member in members])
+    return in_memory(
+        str(path),
+        "image",
+        [
+            Item(name, _first_folder(name), partial(_read_member, archive, member))
+            for name, member in zip(names, members, strict=True)
+        ],
+        labels_are_folders=True,
+    )
+
+
+def _first_folder(name: str) -> str | None:
+    first, slash, _ = name.partition("/")
+    return first if slash else None
+
+
+def _without_common_folder(names: list[str]) -> list[str]:
+    """Take away the folder that all share, as long as there are folders inside it."""
+    while all(name.count("/") > 1 for name in names) and len({_first_folder(name) for name in names}) == 1:
+        names = [name.partition("/")[2] for name in names]
+    return names
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    if member.flag_bits & 1:
+        raise DataError("it is encrypted in the zip; unpack it first.")
+    if member.file_size > LARGEST_MEMBER:
+        raise DataError(f"its {member.file_size:,} bytes in the zip are too many for a picture.")
+    try:
+        return archive.read(member)
+    except Exception as error:  # damage inside a zip shows itself in many ways
+        raise DataError(f"it is damaged in the zip ({error}).") from error

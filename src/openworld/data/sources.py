@@ -1,0 +1,150 @@
+"""Sources of pictures and texts: what is read one after the other and turned into features elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from openworld.data.tables import DataError
+
+Kind = Literal["image", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A picture or a text that has not been read yet.
+
+    Attributes
+    ----------
+    name : str
+        Where the picture lies, relative to its source; of a text, the text itself.
+    label : str or None
+    read : callable
+        Returns the bytes: a picture file as it is, or text in UTF-8. Raises where there is no reading it.
+    """
+
+    name: str
+    label: str | None
+    read: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Items in a fixed order, to be gone through as often as wanted.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    kind : {"image", "text"}
+    n_items : int
+    items : callable
+        Returns a new iterator over the items.
+    labelled : bool
+        Whether any item has a label.
+    labels_are_folders : bool
+        Whether the labels are names of folders, which may mean nothing.
+    is_test : callable or None
+        Tells by its name whether an item is of a test part, where the source has one.
+    """
+
+    name: str
+    kind: Kind
+    n_items: int
+    items: Callable[[], Iterator[Item]]
+    labelled: bool
+    labels_are_folders: bool = False
+    is_test: Callable[[str], bool] | None = None
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def __iter__(self) -> Iterator[Item]:
+        return self.items()
+
+
+def open_source(path: str | os.PathLike[str], *, label_column: str | None = None) -> Source | None:
+    """Return the pictures or texts at a path; None if the file holds feature vectors.
+
+    Parameters
+    ----------
+    path : path
+        Pictures: a folder (a sub-folder is a class), a `.zip` of such a folder, one picture, a `.txt` with a
+        path on each line, a `.csv` or `.tsv` with a column `path`, `file` or `filename`, a `.parquet` with a
+        column of picture bytes. Texts: a `.txt` with a sentence on each line, a `.csv`, `.tsv`, `.jsonl` or
+        `.parquet` with a column `text` or `sentence`. An ILSVRC folder (`train/n01440764/...`) is known too.
+    label_column : str, optional
+        The column with the labels; by default `label`, which may be missing.
+
+    Raises
+    ------
+    DataError
+        If the path holds nothing of the kind.
+    FileNotFoundError
+        If there is no such path.
+    """
+    from openworld.data import ilsvrc_pictures, lines, parquet_items, picture_files
+
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file or folder.")
+    if path.is_dir():
+        if ilsvrc_pictures.is_layout(path):
+            return ilsvrc_pictures.open_pictures(path)
+        return picture_files.folder(path)
+    ending = path.suffix.lower()
+    if ending in picture_files.ENDINGS:
+        return picture_files.one(path)
+    if ending == ".zip":
+        return picture_files.zipped(path)
+    if ending == ".parquet":
+        return parquet_items.open_table(path, label_column)
+    return lines.open_lines(path, label_column)
+
+
+def as_source(data: Any, *, label_column: str | None = None) -> Source | None:
+    """Return the source behind a path, a source or a Hugging Face data set; None for feature vectors."""
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, Mapping):  # a Hugging Face DatasetDict
+        raise DataError(f"The data have several parts ({', '.join(map(str, data))}): give one of them.")
+    if hasattr(data, "features"):
+        from openworld.data.hugging_face import from_hugging_face
+
+        return from_hugging_face(data, label_column=label_column)
+    return open_source(data, label_column=label_column)
+
+
+def relabelled(source: Source, label: str) -> Source:
+    """Return the source with every item under one label."""
+    return replace(
+        source,
+        items=lambda: (Item(item.name, label, item.read) for item in source),
+        labelled=True,
+        labels_are_folders=False,
+    )
+
+
+def with_labels_only(source: Source) -> Source:
+    """Return the items that have a label."""
+    n_items = sum(item.label is not None for item in source) if source.labelled else 0
+    if n_items == len(source):
+        return source
+    return replace(source, n_items=n_items, items=lambda: (item for item in source if item.label is not None))
+
+
+def in_memory(name: str, kind: Kind, items: list[Item], *, labels_are_folders: bool = False) -> Source:
+    """Return a source of items that are listed already.
+
+    Raises
+    ------
+    DataError
+        If there are none.
+    """
+    if not items:
+        raise DataError(f"{name}: there is nothing in it.")
+    labelled = any(item.label is not None for item in items)
+    return Source(name, kind, len(items), lambda: iter(items), labelled, labels_are_folders)

@@ -1,0 +1,180 @@
+"""One batch of files -> features: read, look up, decode, compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.features.cache import FeatureCache, content_hash
+from openworld.features.decode import decode
+from openworld.features.extractor import Extractor
+
+STEPS = ("reading", "cache", "decoding", "inference")
+
+_PIXELS_AT_ONCE = 16_000_000  # of decoded pictures that wait for the extractor
+
+
+class Item(Protocol):
+    """One picture or sentence, as a source of data gives it."""
+
+    @property
+    def name(self) -> str:
+        """What errors and tables show."""
+        ...
+
+    @property
+    def label(self) -> str | None:
+        """Its class, if that is known."""
+        ...
+
+    def read(self) -> bytes:
+        """Return the file of a picture, or a text in UTF-8."""
+        ...
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An item without features, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Extracted:
+    """Features of items, in their order, without those that failed.
+
+    Parameters
+    ----------
+    X : float32 array of shape (n, n_features)
+    names : list of str
+    labels : list of str or None
+    hashes : list of str
+        Of the contents: equal ones are copies of each other.
+    failures : list of Failure
+    seconds : dict
+        Time spent on "reading", "cache", "decoding" and "inference", summed over the workers.
+    """
+
+    X: NDArray[np.float32]
+    names: list[str]
+    labels: list[str | None]
+    hashes: list[str]
+    failures: list[Failure]
+    seconds: dict[str, float]
+
+
+def extract_batch(items: list[Item], extractor: Extractor, cache: FeatureCache | None) -> Extracted:
+    """Return the features of items that are few enough to be held in memory undecoded."""
+    return _Batch(items, extractor, cache).run()
+
+
+class _Batch:
+    """What is known so far of a batch's items, by their place in it."""
+
+    def __init__(self, items: list[Item], extractor: Extractor, cache: FeatureCache | None) -> None:
+        self.items, self.extractor, self.cache = items, extractor, cache
+        self.contents: dict[int, bytes] = {}
+        self.hashes: dict[int, str] = {}
+        self.reasons: dict[int, str] = {}
+        self.features: dict[str, NDArray[np.float32]] = {}  # by hash
+        self.seconds = dict.fromkeys(STEPS, 0.0)
+
+    def run(self) -> Extracted:
+        for i in range(len(self.items)):
+            self._read(i)
+        if self.cache is not None:
+            with self._timed("cache"):
+                found = self.cache.get(list(self.hashes.values()), self.extractor.id)
+            n_features = self.extractor.n_features
+            self.features = {content: row for content, row in found.items() if len(row) == n_features}
+        self._compute()
+        return self._result()
+
+    def _read(self, i: int) -> None:
+        with self._timed("reading"):
+            try:
+                self.contents[i] = self.items[i].read()
+                self.hashes[i] = content_hash(self.contents[i])
+            except Exception as error:  # a source may be anything: a zip, a table, a network drive
+                self.reasons[i] = f"cannot be read ({error})"
+
+    def _compute(self) -> None:
+        new: dict[str, NDArray[np.float32]] = {}
+        for decoded in self._decoded():
+            with self._timed("inference"):
+                rows = self.extractor.transform(list(decoded.values()))
+            new.update(zip(decoded, rows, strict=True))
+        if self.cache is not None and new:
+            with self._timed("cache"):
+                self.cache.put(list(new), self.extractor.id, np.stack(list(new.values())))
+        self.features |= new
+
+    def _decoded(self) -> Iterator[dict[str, Any]]:
+        """Yield pictures or sentences without features by their hashes, few enough for memory."""
+        seen = set(self.features)
+        waiting: dict[str, Any] = {}
+        pixels = 0
+        for i, data in self.contents.items():
+            if self.hashes[i] in seen:
+                continue
+            with self._timed("decoding"):
+                try:
+                    waiting[self.hashes[i]] = sample = self._decode(data)
+                except ValueError as error:
+                    self.reasons[i] = str(error)
+                    continue
+            seen.add(self.hashes[i])
+            if self.extractor.kind == "image":
+                pixels += sample.width * sample.height
+            if pixels > _PIXELS_AT_ONCE:
+                yield waiting
+                waiting, pixels = {}, 0
+        if waiting:
+            yield waiting
+
+    def _decode(self, data: bytes) -> Any:
+        if self.extractor.kind == "image":
+            return decode(data)
+        text = data.decode("utf-8")
+        if not text.strip():
+            raise ValueError("the text is empty")
+        return text
+
+    def _result(self) -> Extracted:
+        good = [i for i in range(len(self.items)) if i not in self.reasons]
+        rows = [self.features[self.hashes[i]] for i in good]
+        return Extracted(
+            X=np.stack(rows) if rows else np.empty((0, self.extractor.n_features), np.float32),
+            names=[self.items[i].name for i in good],
+            labels=[self.items[i].label for i in good],
+            hashes=[self.hashes[i] for i in good],
+            failures=[Failure(self.items[i].name, reason) for i, reason in sorted(self.reasons.items())],
+            seconds=self.seconds,
+        )
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[step] += perf_counter() - start
+
+
+def joined(parts: list[Extracted], n_features: int) -> Extracted:
+    """Return the parts as one."""
+    return Extracted(
+        X=np.concatenate([np.empty((0, n_features), np.float32), *(part.X for part in parts)]),
+        names=[name for part in parts for name in part.names],
+        labels=[label for part in parts for label in part.labels],
+        hashes=[content for part in parts for content in part.hashes],
+        failures=[failure for part in parts for failure in part.failures],
+        seconds={step: float(sum(part.seconds[step] for part in parts)) for step in STEPS},
+    )

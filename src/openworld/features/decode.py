@@ -1,0 +1,124 @@
+"""The bytes of a picture's file -> a picture in RGB, upright; or a reason why not."""
+
+from __future__ import annotations
+
+import functools
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_PIXELS = 64_000_000
+
+_ENOUGH = 512  # pixels of the shorter side: a JPEG of twice that or more is decoded smaller, which is faster
+# Not all that pillow can open: some of its formats run other programs, and pictures of users are not in them.
+_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
+_ORIENTATION = 0x0112  # EXIF: how the camera was held
+_UPRIGHT = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+
+
+class PictureError(ValueError):
+    """A file is not a picture that can be used; the message is the reason."""
+
+
+def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
+    """Decode a picture.
+
+    Parameters
+    ----------
+    data : bytes
+        The file: JPEG, PNG, GIF, WebP, BMP, TIFF, PPM, AVIF or JPEG 2000.
+    max_pixels : int, default=64_000_000
+        A picture with more is refused before it is decoded: a small file can hold one that fills memory.
+
+    Returns
+    -------
+    PIL image in RGB
+        Upright as its EXIF orientation says; over white where it is transparent; the first frame if it
+        moves; 16 bits a pixel scaled to 8. A JPEG may be decoded smaller, never below 512 pixels of its
+        shorter side.
+
+    Raises
+    ------
+    PictureError
+        If the data are empty, truncated, too big or no picture.
+    """
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise ImportError("Reading pictures needs pillow: pip install openworld[images]") from error
+    if not data:
+        raise PictureError("the file is empty")
+    try:
+        with Image.open(io.BytesIO(data), formats=_known_formats()) as image:
+            width, height = image.size
+            if width * height > max_pixels:
+                raise PictureError(f"{width} x {height} pixels are more than the {max_pixels:,} allowed")
+            shorter = min(width, height)
+            image.draft(None, (width * _ENOUGH // shorter, height * _ENOUGH // shorter))
+            image.load()
+            return _upright(_rgb(image), _orientation(image))
+    except PictureError:
+        raise
+    except UnidentifiedImageError as error:
+        raise PictureError("not a picture of a known format") from error
+    except Exception as error:  # a damaged picture shows itself in many ways
+        raise PictureError(f"not a picture that can be read ({error})") from error
+
+
+@functools.cache
+def _known_formats() -> tuple[str, ...]:
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _rgb(image: Image) -> Image:
+    from PIL import Image
+
+    if image.mode.startswith("I") or image.mode == "F":
+        return _from_wide(image)
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        ground = Image.new("RGBA", layer.size, "white")
+        return Image.alpha_composite(ground, layer).convert("RGB")
+    return image.copy() if image.mode == "RGB" else image.convert("RGB")
+
+
+def _from_wide(image: Image) -> Image:
+    """Scale grey levels of 16 bits, or numbers up to 1, to 8 bits; whole numbers up to 255 stay."""
+    from PIL import Image
+
+    levels = np.nan_to_num(np.asarray(image).astype(np.float64))
+    most = levels.max()
+    if image.mode.startswith("I;16") or most > 255:
+        levels *= 255 / 65535
+    elif image.mode == "F" and most <= 1:
+        levels *= 255
+    return Image.fromarray(np.clip(levels.round(), 0, 255).astype(np.uint8)).convert("RGB")
+
+
+def _orientation(image: Image) -> int:
+    try:
+        return int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # a damaged note about the picture is no reason to refuse it
+        return 1
+
+
+def _upright(image: Image, orientation: int) -> Image:
+    from PIL import Image
+
+    turn = _UPRIGHT.get(orientation)
+    return image if turn is None else image.transpose(Image.Transpose[turn])

@@ -1,0 +1,3 @@
+"""The HTTP API, one file per subject."""
+
+from __future__ import annotations

@@ -1,0 +1,101 @@
+"""Errors as the API tells them: one shape, and never a 5xx for what a client did."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import Response
+
+from openworld.service.results import Conflict, NotFound, Refused
+
+_NAMES = {
+    400: "bad request",
+    401: "key needed",
+    403: "not allowed",
+    404: "not found",
+    405: "method not allowed",
+    409: "conflict",
+    413: "too large",
+    415: "unsupported media type",
+    422: "refused",
+    429: "too many requests",
+}
+_HINTS = {
+    401: "Make a key with: openworld key create NAME --role labeller",
+    409: "Look at the present state, then decide again.",
+    413: "Send fewer or smaller samples at a time.",
+    429: "Wait as long as the Retry-After header says.",
+}
+
+
+class Error(BaseModel):
+    """What went wrong, in words for people."""
+
+    error: str = Field(description="The kind of error.", examples=["refused"])
+    detail: str = Field(
+        description="What was wrong and where.",
+        examples=["The model takes samples of 64 numbers; got an array of shape (1, 3)."],
+    )
+    hint: str | None = Field(None, description="What to do about it.")
+
+
+def errors(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """Return the description of errors for OpenAPI."""
+    return {code: {"model": Error, "description": _NAMES[code].capitalize()} for code in codes}
+
+
+def error_response(error: StarletteHTTPException) -> Response:
+    """Return an error as JSON."""
+    code = error.status_code
+    body = {
+        "error": _NAMES.get(code, "error"),
+        "detail": str(error.detail),
+        "hint": _HINTS.get(code),
+    }
+    return Response(json.dumps(body), code, dict(error.headers or {}), "application/json")
+
+
+def as_http(error: Exception) -> HTTPException | None:
+    """Return what an error of the world is to a client, or None where it is none of theirs."""
+    if isinstance(error, Refused):
+        return HTTPException(422, str(error))
+    if isinstance(error, NotFound):
+        return HTTPException(404, str(error.args[0]) if error.args else "Not found.")
+    if isinstance(error, Conflict):
+        return HTTPException(409, str(error))
+    return None
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Have all errors answered in one shape."""
+
+    async def http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, StarletteHTTPException)
+        return error_response(error)
+
+    async def world(_: Request, error: Exception) -> Response:
+        told = as_http(error)
+        assert told is not None
+        return error_response(told)
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return error_response(HTTPException(422, _words(error)))
+
+    app.add_exception_handler(StarletteHTTPException, http)
+    for kind in (Refused, NotFound, Conflict):
+        app.add_exception_handler(kind, world)
+    app.add_exception_handler(RequestValidationError, invalid)
+
+
+def _words(error: RequestValidationError) -> str:
+    """Say in one line what is wrong with a request, three problems at most."""
+    found = error.errors()
+    parts = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in found[:3]]
+    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+    return "; ".join(parts) + more

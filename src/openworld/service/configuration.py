@@ -1,0 +1,89 @@
+"""The settings of the service: by flag, by environment, by TOML file, in that order."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+PREFIX = "OPENWORLD_"
+
+
+class ServiceSettings(BaseSettings):
+    """All that can be set; each setting is also the environment variable ``OPENWORLD_`` + its name."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    model: Path | None = Field(None, description="The model file a new database begins with.")
+    database: str = Field("sqlite:///openworld.db", description="URL of the database.")
+    host: str = Field("127.0.0.1", description="The address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    workers: int = Field(1, ge=1, le=64, description="Processes; more than one needs PostgreSQL.")
+    key: SecretStr | None = Field(None, min_length=16, description="A secret that admits as admin.")
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Names the service is reached by, beside those of this machine; by commas."
+    )
+    secure_cookie: bool = Field(False, description="Send the session cookie over HTTPS only.")
+    session_hours: float = Field(12.0, gt=0, le=24 * 365, description="How long a login lasts.")
+    rate_limit: float = Field(1000.0, ge=0, description="Requests a second of one key; 0 for no limit.")
+    max_body_mb: float = Field(64.0, gt=0, description="Largest body of a request, in megabytes.")
+    max_batch: int = Field(4096, ge=1, description="Most vectors or texts in a request.")
+    max_images: int = Field(64, ge=1, description="Most pictures in a request.")
+    max_pixels: int = Field(32_000_000, ge=1, description="Most pixels of a picture.")
+    max_text: int = Field(10_000, ge=1, description="Most characters of a text.")
+    extractor: str | None = Field(
+        None, description="The extractor, where the model names one that is a file: onnx:PATH or words:PATH."
+    )
+    nearest: int = Field(5, ge=1, le=50, description="Runner-up classes that are worked out and stored.")
+    lease_seconds: float = Field(120.0, gt=0, description="How long a cluster stays with an idle person.")
+    clustering: bool = Field(True, description="Cluster the pool in the background.")
+    clustering_seconds: float = Field(5.0, gt=0, description="Least time between two clusterings.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
+    log_format: Literal["json", "console"] = Field("json", description="How it is logged.")
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags come before the environment, and that before the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def load_settings(config: Path | None = None, **flags: Any) -> ServiceSettings:
+    """Return the settings: flags that are not None, then the environment, then a TOML file."""
+    if config is not None and not config.is_file():
+        raise FileNotFoundError(f"{config}: there is no such file of settings.")
+
+    class Configured(ServiceSettings):
+        model_config = SettingsConfigDict(toml_file=config)
+
+    return Configured(**{name: value for name, value in flags.items() if value is not None})

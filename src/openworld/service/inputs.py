@@ -1,0 +1,122 @@
+"""Pictures and texts of requests -> features and thumbnails, by the model's own extractor."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.features.decode import PictureError, decode
+from openworld.features.extractor import (
+    Extractor,
+    ExtractorId,
+    Kind,
+    WrongExtractor,
+    extractor_for,
+    load_extractor,
+    require_same,
+)
+from openworld.service.configuration import ServiceSettings
+from openworld.service.results import Conflict, Item, Refused
+from openworld.service.world import World
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+THUMBNAIL_SIDE = 128
+
+Features = NDArray[np.floating[Any]]
+
+
+class Inputs:
+    """Makes samples of what people send."""
+
+    def __init__(self, world: World, settings: ServiceSettings) -> None:
+        self._world, self._settings = world, settings
+        self._extractor: Extractor | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the model's extractor takes, image or text; None where the model takes vectors alone."""
+        return None if self._world.extractor is None else self._loaded().kind
+
+    def texts(self, texts: Sequence[str], source: str | None = None) -> tuple[Features, list[Item]]:
+        """Return the features of texts."""
+        longest = max(map(len, texts), default=0)
+        if longest > self._settings.max_text:
+            raise Refused(f"A text may have {self._settings.max_text:,} characters; one has {longest:,}.")
+        features = self._extract("text", texts)
+        return features, [Item("text", text, source) for text in texts]
+
+    def pictures(self, files: Sequence[tuple[str | None, bytes]]) -> tuple[Features, list[Item]]:
+        """Return the features of picture files, given as names and bytes."""
+        self._require("image")
+        pictures = []
+        for position, (name, data) in enumerate(files):
+            try:
+                pictures.append(decode(data, max_pixels=self._settings.max_pixels))
+            except PictureError as error:
+                raise Refused(f"Picture {position} ({name or 'no name'}): {error}.") from error
+        features = self._extract("image", pictures)
+        items = [
+            Item("image", source=name, thumbnail=thumbnail(picture))
+            for (name, _), picture in zip(files, pictures, strict=True)
+        ]
+        return features, items
+
+    def _extract(self, kind: Kind, things: Sequence[Any]) -> Features:
+        if not things:
+            raise Refused("No samples were given.")
+        return self._require(kind).transform(things)
+
+    def _require(self, kind: Kind) -> Extractor:
+        """Return the extractor, or raise `Conflict` where the model takes something else."""
+        if self._world.extractor is None:
+            raise Conflict(
+                f"This model takes vectors of {self._world.n_features} numbers: it was not fitted on "
+                f"{'pictures' if kind == 'image' else 'texts'}."
+            )
+        extractor = self._loaded()
+        if extractor.kind != kind:
+            takes = "pictures" if extractor.kind == "image" else "texts"
+            raise Conflict(f"This model takes {takes}, or vectors of {self._world.n_features} numbers.")
+        return extractor
+
+    def _loaded(self) -> Extractor:
+        with self._lock:
+            if self._extractor is None:
+                try:
+                    self._extractor = self._load()
+                except (WrongExtractor, ImportError) as error:
+                    raise Conflict(str(error)) from error
+            return self._extractor
+
+    def _load(self) -> Extractor:
+        wanted = ExtractorId.from_dict(self._world.extractor or {})
+        if self._settings.extractor is None:
+            return extractor_for(wanted)
+        extractor = load_extractor(self._settings.extractor)
+        require_same(wanted, extractor.id)
+        return extractor
+
+
+def thumbnail(picture: Image) -> bytes:
+    """Return a small JPEG of a picture."""
+    small = picture.copy()
+    small.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    file = io.BytesIO()
+    small.save(file, "JPEG", quality=85)
+    return file.getvalue()
+
+
+def media_type(thumbnail: bytes) -> str:
+    """Return the media type of a stored thumbnail, which is one of a few by how it is made."""
+    for start, name in ((b"\xff\xd8", "jpeg"), (b"\x89PNG", "png"), (b"RIFF", "webp"), (b"GIF8", "gif")):
+        if thumbnail.startswith(start):
+            return f"image/{name}"
+    return "application/octet-stream"

@@ -1,0 +1,80 @@
+"""What a model says about samples, as the service tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openworld.recognition import NearestNonOutlier
+from openworld.service.acts import Features, Model
+from openworld.service.results import Near, Refused
+from openworld.store.samples import Verdict
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Labels (None for unknown), decisions (positive: known), memberships, and the nearest classes."""
+
+    labels: list[str | None]
+    decision: NDArray[np.float64]
+    membership: NDArray[np.float64]
+    nearest_labels: NDArray[Any]
+    nearest_distances: NDArray[np.float64]
+    threshold: float
+
+    def verdicts(self, rows: list[int], version: int) -> list[Verdict]:
+        """Return what the store keeps of some rows."""
+        return [
+            Verdict(
+                self.labels[i],
+                float(self.decision[i]),
+                float(self.membership[i]),
+                tuple(map(Near, self.nearest_labels[i].tolist(), self.nearest_distances[i].tolist())),
+                version,
+            )
+            for i in rows
+        ]
+
+
+def judge(model: Model, X: Features, n_nearest: int) -> Judgement:
+    """Judge samples; the labels are those of `predict`."""
+    nearest, distances = model.nearest_classes(X, n_nearest)
+    distances = distances.astype(np.float64)
+    if isinstance(model, NearestNonOutlier):
+        names = nearest[:, 0]
+        decision = 1 - distances[:, 0] / model.tau_
+        known = distances[:, 0] < model.tau_
+        membership = np.clip(decision, 0, 1)
+    else:
+        decisions, rows = model.decision_function(X), np.arange(len(X))
+        best = decisions.argmax(axis=1)
+        names, decision = model.classes_[best], decisions[rows, best]
+        known, membership = decision > 0, model.membership(X)[rows, best]
+    labels = [
+        name if is_known else None for name, is_known in zip(names.tolist(), known.tolist(), strict=True)
+    ]
+    return Judgement(labels, decision, membership, nearest, distances, threshold_of(model))
+
+
+def threshold_of(model: Model) -> float:
+    """Return tau, or the score from which a sample is accepted."""
+    return model.tau_ if isinstance(model, NearestNonOutlier) else model.calibration_.threshold
+
+
+def as_features(X: ArrayLike, n_features: int) -> Features:
+    """Return samples as they are stored, in float32 or, where that does not hold them, float64; or refuse."""
+    array = np.asarray(X)
+    if array.ndim != 2 or array.shape[1] != n_features:
+        raise Refused(
+            f"The model takes samples of {n_features} numbers; got an array of shape {array.shape}."
+        )
+    if array.dtype.kind not in "fiub":
+        raise Refused(f"A sample is numbers; got {array.dtype}.")
+    dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
+    array = np.ascontiguousarray(array, dtype=dtype)
+    if not np.all(np.isfinite(array)):
+        raise Refused("The samples hold NaN or infinity: look for wrong values.")
+    return array

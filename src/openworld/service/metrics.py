@@ -1,0 +1,144 @@
+"""What the service measures about itself, for Prometheus and for the dashboard."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import time
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from openworld.service.results import Answers
+from openworld.service.world import World
+
+_LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_DECISIONS = (-1.0, -0.5, -0.2, -0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_PERIOD_SECONDS = 10
+_PERIODS_KEPT = 6 * 60 * 6
+_LATENCIES_KEPT = 2000
+
+
+@dataclass
+class Period:
+    """What happened in some seconds. `decision` is the mean over the samples: where it drifts, look."""
+
+    at: float
+    samples: int = 0
+    unknown: int = 0
+    decision: float = 0.0
+    requests: int = 0
+    failed: int = 0
+    latency_p50: float = 0.0
+    latency_p99: float = 0.0
+    model_version: int = 0
+    latencies: list[float] = field(default_factory=list, repr=False)
+
+    def finish(self) -> None:
+        """Work out the percentiles and forget the single values."""
+        if self.latencies:
+            p50, p99 = np.percentile(self.latencies, [50, 99])
+            self.latency_p50, self.latency_p99 = float(p50), float(p99)
+            self.latencies.clear()
+
+
+class Metrics:
+    """Counters of one process.
+
+    Parameters
+    ----------
+    world : World
+    clock : callable
+        Returns seconds since 1970.
+    """
+
+    def __init__(self, world: World, clock: Callable[[], float] = time) -> None:
+        self._world, self._clock = world, clock
+        self._registry = CollectorRegistry()
+        self._lock = threading.Lock()
+        self._periods: deque[Period] = deque(maxlen=_PERIODS_KEPT)
+        self._usual: float | None = None  # the mean decision in the long run
+        self._requests = Counter(
+            "openworld_requests", "Requests.", ("method", "route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "openworld_request_seconds", "Latency.", ("route",), buckets=_LATENCIES, registry=self._registry
+        )
+        self._samples = Counter(
+            "openworld_samples", "Samples recognized.", ("answer",), registry=self._registry
+        )
+        self._decisions = Histogram(
+            "openworld_decision", "Decision, positive: known.", buckets=_DECISIONS, registry=self._registry
+        )
+        self._drift = Gauge(
+            "openworld_decision_drift",
+            "Mean decision of the latest samples less the long-run mean.",
+            registry=self._registry,
+        )
+        self._share = Gauge(
+            "openworld_unknown_share", "Share of unknown in the latest samples.", registry=self._registry
+        )
+        self._pool = Gauge("openworld_pool_samples", "Stored samples.", ("state",), registry=self._registry)
+        self._version = Gauge("openworld_model_version", "Version in force.", registry=self._registry)
+        self._classes = Gauge("openworld_classes", "Known classes.", registry=self._registry)
+
+    def answered(self, answers: Answers) -> None:
+        """Count the answers to samples."""
+        n_unknown = sum(label is None for label in answers.labels)
+        mean = float(answers.decision.mean())
+        with self._lock:
+            period = self._now()
+            total = period.samples + len(answers)
+            period.decision += (mean - period.decision) * len(answers) / total
+            period.samples, period.unknown = total, period.unknown + n_unknown
+            period.model_version = answers.model_version
+            weight = min(1.0, len(answers) / 10_000) if self._usual is not None else 1.0
+            usual = self._usual if self._usual is not None else mean
+            self._usual = usual + weight * (mean - usual)
+        self._samples.labels("unknown").inc(n_unknown)
+        self._samples.labels("known").inc(len(answers) - n_unknown)
+        self._decisions.observe(mean)
+
+    def requested(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+        with self._lock:
+            period = self._now()
+            period.requests += 1
+            period.failed += status >= 500
+            if len(period.latencies) < _LATENCIES_KEPT:
+                period.latencies.append(seconds)
+
+    def periods(self, n: int) -> list[Period]:
+        """Return the last periods, oldest first."""
+        with self._lock:
+            self._now()
+            return list(self._periods)[-n:]
+
+    def exposition(self) -> bytes:
+        """Return all of it in the format of Prometheus."""
+        progress = self._world.progress("")
+        for state in ("pending", "recognized", "labelled", "dismissed"):
+            self._pool.labels(state).set(getattr(progress, state))
+        self._version.set(self._world.version)
+        self._classes.set(len(self._world.classes()))
+        with self._lock:
+            latest = [period for period in list(self._periods)[-6:] if period.samples]
+            n_samples = sum(period.samples for period in latest)
+            if n_samples and self._usual is not None:
+                mean = sum(period.decision * period.samples for period in latest) / n_samples
+                self._drift.set(mean - self._usual)
+                self._share.set(sum(period.unknown for period in latest) / n_samples)
+        return generate_latest(self._registry)
+
+    def _now(self) -> Period:
+        """Return the period of this moment, and finish the one before."""
+        at = self._clock() // _PERIOD_SECONDS * _PERIOD_SECONDS
+        if not self._periods or self._periods[-1].at != at:
+            if self._periods:
+                self._periods[-1].finish()
+            self._periods.append(Period(at))
+        return self._periods[-1]

@@ -1,0 +1,257 @@
+"""The scribe: does acts one at a time, writes them down, and makes the model that the log tells of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from openworld.service.acts import Model, Step, apply, step_of
+from openworld.service.changes import Changes
+from openworld.service.history import Line, chain, learnt, link
+from openworld.service.judging import threshold_of
+from openworld.service.living_model import LivingModel
+from openworld.service.model_bytes import from_bytes, to_bytes
+from openworld.service.results import Conflict, Outcome, Refused
+from openworld.service.settings import WorldSettings
+from openworld.store import Database, log
+from openworld.store.log import Entry
+from openworld.store.samples import features_of
+
+Payload = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Act:
+    """An act to be done.
+
+    Attributes
+    ----------
+    payload : mapping, or function of a connection
+        A function where it is only known inside the transaction.
+    samples : int
+        How many samples it deals with.
+    undoes : int, optional
+        The act that this one undoes.
+    also : function, optional
+        What else to write in the transaction of the act.
+    """
+
+    who: str
+    kind: str
+    payload: Payload | Callable[[Connection], Payload]
+    samples: int = 0
+    undoes: int | None = None
+    also: Callable[[Connection, Entry], None] | None = None
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """What an act made of the model: its labels before, and the model after.
+
+    `history` is, where it is not just one act longer, the acts in force and the hashes of their beginnings.
+    """
+
+    before: set[str]
+    model: Model
+    history: tuple[list[int], list[str]] | None = None
+
+
+class Scribe:
+    """Keeps model and log together.
+
+    An act is first tried on the copy of the model that nobody reads, so that one which cannot be done is
+    never written; then written in one transaction; then shown. After a crash at any moment the log tells
+    what the model is.
+
+    Attributes
+    ----------
+    living : LivingModel
+    lines : list of Line
+        The whole log in short.
+    """
+
+    def __init__(self, database: Database, settings: WorldSettings, changes: Changes) -> None:
+        self.database = database
+        self._settings, self._changes = settings, changes
+        self._turn = threading.RLock()
+        with database.read() as connection:
+            self.lines = [Line.of(entry) for entry in log.entries_after(connection, 0)]
+            version = log.version_list(connection, limit=1)[0].id
+            self._base = log.snapshot_histories(connection)[0]
+        self._acts = learnt(self.lines)
+        self._hashes = self._chain(self._acts)
+        self._since_snapshot, self._cost = 0, 0.0
+        self.living = LivingModel(self._rebuilt(self._acts, self._hashes), version)
+
+    # -- acts -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Give one thread the turn to check what an act relies on and to do the act."""
+        with self._turn:
+            self._follow()
+            yield
+
+    def write(self, act: Act, step: Step | None = None) -> Outcome:
+        """Do an act, with what it does to the model, if anything."""
+        with self._turn:
+            if step is None:
+                return self._commit(act, None)
+            started = perf_counter()
+            before, model = self._labels(), self.living.prepare([step])
+            outcome = self._commit(act, _Changed(before, model))
+            self._since_snapshot += 1
+            self._cost += perf_counter() - started
+            return outcome
+
+    def revise(self, act: Act, target: int = 0) -> Outcome:
+        """Undo, redo or go back: the model is made anew from the acts that are then in force."""
+        with self._turn:
+            acts = learnt(self.lines_with(act, target))
+            if acts == self._acts:
+                return self._commit(act, None)
+            hashes, before = self._chain(acts), self._labels()
+            model = self.living.replace(self._rebuilt(acts, hashes))
+            return self._commit(act, _Changed(before, model, (acts, hashes)))
+
+    def lines_with(self, act: Act, target: int = 0) -> list[Line]:
+        """Return the log as it would be with one more act."""
+        new_id = self.lines[-1].id + 1 if self.lines else 1
+        return [*self.lines, Line(new_id, act.kind, act.who, "", act.undoes, target)]
+
+    def _commit(self, act: Act, changed: _Changed | None) -> Outcome:
+        number = self.living.version + (changed is not None)
+        added, removed = _difference(changed)
+        try:
+            with self.database.write() as connection:
+                content = act.payload(connection) if callable(act.payload) else act.payload
+                entry = log.append(connection, act.who, act.kind, content, number, act.undoes)
+                if act.also is not None:
+                    act.also(connection, entry)
+                if changed is not None:
+                    acts, hashes = changed.history or (
+                        [*self._acts, entry.id],
+                        [*self._hashes, link(self._hashes[-1], entry.digest)],
+                    )
+                    summary = {
+                        "added": added,
+                        "removed": removed,
+                        "samples": act.samples,
+                        "classes": len(changed.model.statistics_),
+                        "threshold": threshold_of(changed.model),
+                    }
+                    log.add_version(connection, number, entry.id, hashes[-1], summary)
+        except BaseException as error:
+            if changed is not None:
+                self.living.give_up()
+            if isinstance(error, IntegrityError):
+                raise Conflict("Another server acted at the same moment: try again.") from error
+            raise
+        self.lines.append(Line.of(entry))
+        if changed is not None:
+            self._acts, self._hashes = acts, hashes
+            self.living.publish(number)
+        told = {
+            "event": entry.id,
+            "kind": act.kind,
+            "who": act.who,
+            "version": number,
+            "samples": act.samples,
+        }
+        self._changes.tell("act", {**told, "added": added, "removed": removed})
+        return Outcome(entry.id, act.kind, number, act.samples, added, removed)
+
+    def _labels(self) -> set[str]:
+        with self.living.reading() as (model, _):
+            return {str(label) for label in model.statistics_.labels}
+
+    # -- the model of a history -------------------------------------------------------------------
+
+    def _chain(self, acts: Sequence[int]) -> list[str]:
+        digests = {line.id: line.digest for line in self.lines}
+        return chain(self._base, [digests[act] for act in acts])
+
+    def _rebuilt(self, acts: Sequence[int], hashes: Sequence[str]) -> Model:
+        """Make the model of a history from the snapshot of its longest beginning that has one."""
+        with self.database.read() as connection:
+            kept = set(log.snapshot_histories(connection))
+            n_known = max(i for i, history in enumerate(hashes) if history in kept)
+            model = from_bytes(log.snapshot(connection, hashes[n_known]))
+            for entry in log.entries(connection, acts[n_known:]):
+                try:
+                    apply(model, step_of(entry, lambda ids: features_of(connection, ids)))
+                except Refused as error:
+                    raise Refused(
+                        f"Act {entry.id} ({entry.kind} by {entry.who}) builds on this: undo that one first. "
+                        f"({error})"
+                    ) from error
+        return model
+
+    def _follow(self) -> None:
+        """Take in the acts that another process has written, or that this one wrote without hearing so."""
+        with self.database.read() as connection:
+            last = self.lines[-1].id if self.lines else 0
+            new = list(log.entries_after(connection, last))
+            if not new:
+                return
+            version = log.version_list(connection, limit=1)[0].id
+            self.lines += [Line.of(entry) for entry in new]
+            acts = learnt(self.lines)
+            if acts == self._acts:
+                return
+            hashes = self._chain(acts)
+            n_known = len(self._acts)
+            if acts[:n_known] == self._acts:
+                steps = [
+                    step_of(entry, lambda ids: features_of(connection, ids))
+                    for entry in log.entries(connection, acts[n_known:])
+                ]
+                self.living.prepare(steps)
+            else:
+                self.living.replace(self._rebuilt(acts, hashes))
+        self._acts, self._hashes = acts, hashes
+        self.living.publish(version)
+
+    # -- in the background ------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Let the other copy of the model learn what the one in force has learnt."""
+        with self._turn:
+            self.living.catch_up()
+
+    def snapshot_due(self, times: int = 1) -> bool:
+        """Tell whether starting again would take so long that a snapshot is worth it."""
+        settings = self._settings
+        return (
+            self._since_snapshot >= times * settings.snapshot_events
+            or self._cost >= times * settings.snapshot_seconds
+        )
+
+    def snapshot(self) -> None:
+        """Store the model in force, and drop old snapshots."""
+        with ExitStack() as reading:
+            with self._turn:
+                model, _ = reading.enter_context(self.living.reading())
+                history = self._hashes[-1]
+                self._since_snapshot, self._cost = 0, 0.0
+            data = to_bytes(model)
+        with self.database.write() as connection:
+            kept = log.snapshot_histories(connection)
+            if history not in kept:
+                log.add_snapshot(connection, history, data)
+                log.drop_snapshots(connection, kept[self._settings.snapshots_kept :])
+
+
+def _difference(changed: _Changed | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the labels that came and those that went."""
+    if changed is None:
+        return (), ()
+    after = {str(label) for label in changed.model.statistics_.labels}
+    return tuple(sorted(after - changed.before)), tuple(sorted(changed.before - after))

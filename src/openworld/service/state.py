@@ -1,0 +1,40 @@
+"""What the endpoints and the page share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from openworld.service.api.broadcast import Broadcast
+from openworld.service.batcher import Batcher
+from openworld.service.clustering_job import ClusteringJob
+from openworld.service.configuration import ServiceSettings
+from openworld.service.inputs import Inputs
+from openworld.service.metrics import Metrics
+from openworld.service.security.doorkeeper import Doorkeeper
+from openworld.service.world import World
+
+
+@dataclass(frozen=True)
+class State:
+    """The parts of a running service; `app.state.service` of the application."""
+
+    world: World
+    settings: ServiceSettings
+    doorkeeper: Doorkeeper
+    inputs: Inputs
+    batcher: Batcher
+    clustering: ClusteringJob
+    broadcast: Broadcast
+    metrics: Metrics
+
+
+def get_state(request: Request) -> State:
+    """Return the parts of the service that a request came to."""
+    state: State = request.app.state.service
+    return state
+
+
+Service = Annotated[State, Depends(get_state)]

@@ -1,0 +1,7 @@
+"""The store: samples, clusters, acts and models in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from openworld.store.database import Database
+
+__all__ = ["Database"]

@@ -1,0 +1,148 @@
+"""Clusters of the pool: who is in them and who holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, select, update
+
+from openworld.store.records import Cluster, ClusterDraft
+from openworld.store.samples import chunks
+from openworld.store.tables import clusters, samples
+
+
+def cluster_list(connection: Connection) -> list[Cluster]:
+    """Return the clusters with pending samples, largest first."""
+    rows = connection.execute(_select().group_by(clusters.c.id))
+    return sorted((_cluster(row) for row in rows), key=lambda cluster: (-cluster.size, cluster.id))
+
+
+def cluster(connection: Connection, cluster_id: int) -> Cluster | None:
+    """Return one cluster that has pending samples."""
+    row = connection.execute(
+        _select().where(clusters.c.id == cluster_id).group_by(clusters.c.id)
+    ).one_or_none()
+    return None if row is None else _cluster(row)
+
+
+def _select() -> Any:
+    columns = [clusters.c[name] for name in ("id", "medoid", "pinned", "holder", "held_until")]
+    members = and_(samples.c.cluster_id == clusters.c.id, samples.c.state == "pending")
+    return select(*columns, func.count().label("size")).join(samples, members)
+
+
+def _cluster(row: Row[Any]) -> Cluster:
+    found = Cluster(**row._mapping)
+    if found.held_until is not None and found.held_until <= datetime.now(UTC):
+        return Cluster(found.id, found.medoid, found.size, found.pinned, None, None)
+    return found
+
+
+def members(connection: Connection, cluster_ids: Sequence[int]) -> list[int]:
+    """Return the pending samples of clusters, in their order."""
+    return list(
+        connection.execute(
+            select(samples.c.id)
+            .where(samples.c.cluster_id.in_(cluster_ids), samples.c.state == "pending")
+            .order_by(samples.c.cluster_id, samples.c.cluster_rank, samples.c.id)
+        ).scalars()
+    )
+
+
+def replace(connection: Connection, drafts: Sequence[ClusterDraft]) -> list[int]:
+    """Set the clusters that no person holds or made, and return the ids of the drafts."""
+    held = and_(clusters.c.holder.is_not(None), clusters.c.held_until > datetime.now(UTC))
+    kept = select(clusters.c.id).where(or_(clusters.c.pinned, held))
+    kept_ids = set(connection.execute(kept).scalars())
+    connection.execute(
+        update(samples)
+        .where(samples.c.cluster_id.is_not(None), samples.c.cluster_id.not_in(kept))
+        .values(cluster_id=None, cluster_rank=None)
+    )
+    known = set(connection.execute(select(clusters.c.id)).scalars())
+    ids: list[int] = []
+    rows = []
+    for draft in drafts:
+        if draft.id is not None and draft.id in kept_ids:
+            ids.append(draft.id)
+            continue
+        if draft.id is not None and draft.id in known:
+            connection.execute(update(clusters).where(clusters.c.id == draft.id).values(medoid=draft.medoid))
+            ids.append(draft.id)
+        else:
+            ids.append(create(connection, draft.medoid, pinned=False))
+        rows += [{"b_id": i, "b_to": ids[-1], "b_rank": rank} for rank, i in enumerate(draft.members)]
+    if rows:
+        connection.execute(
+            update(samples)
+            .where(samples.c.id == bindparam("b_id"), samples.c.cluster_id.is_(None))
+            .values(cluster_id=bindparam("b_to"), cluster_rank=bindparam("b_rank")),
+            rows,
+        )
+    return ids
+
+
+def create(connection: Connection, medoid: int, *, pinned: bool) -> int:
+    """Add a cluster without samples."""
+    row = {"medoid": medoid, "pinned": pinned, "created_at": datetime.now(UTC)}
+    return int(connection.execute(insert(clusters).returning(clusters.c.id), row).scalar_one())
+
+
+def move(connection: Connection, sample_ids: Sequence[int], into: int) -> None:
+    """Put samples into a cluster, which a person has made with it."""
+    for some in chunks(sample_ids):
+        connection.execute(update(samples).where(samples.c.id.in_(some)).values(cluster_id=into))
+    connection.execute(update(clusters).where(clusters.c.id == into).values(pinned=True))
+
+
+def move_back(connection: Connection, moved: Mapping[str, Sequence[int]], out_of: int) -> None:
+    """Put samples back into the clusters they came from, where they have not been moved since."""
+    for cluster_id, sample_ids in moved.items():
+        for some in chunks(sample_ids):
+            connection.execute(
+                update(samples)
+                .where(samples.c.id.in_(some), samples.c.cluster_id == out_of)
+                .values(cluster_id=int(cluster_id))
+            )
+
+
+# -- leases ---------------------------------------------------------------------------------------
+
+
+def lease(connection: Connection, cluster_id: int, who: str, seconds: float) -> bool:
+    """Hold a cluster for some time, and tell whether that was possible: only one person holds it."""
+    now = datetime.now(UTC)
+    free = or_(clusters.c.holder.is_(None), clusters.c.held_until <= now, clusters.c.holder == who)
+    result = connection.execute(
+        update(clusters)
+        .where(clusters.c.id == cluster_id, free)
+        .values(holder=who, held_until=now + timedelta(seconds=seconds))
+    )
+    return result.rowcount == 1
+
+
+def release(connection: Connection, cluster_id: int, who: str) -> bool:
+    """Let go of a cluster, and tell whether the person held it."""
+    result = connection.execute(
+        update(clusters)
+        .where(clusters.c.id == cluster_id, clusters.c.holder == who)
+        .values(holder=None, held_until=None)
+    )
+    return result.rowcount == 1
+
+
+def held_by_others(connection: Connection, sample_ids: Sequence[int], who: str) -> str | None:
+    """Return who else holds a cluster that one of the samples is in, if anyone does."""
+    now = datetime.now(UTC)
+    for some in chunks(sample_ids):
+        holder: str | None = connection.execute(
+            select(clusters.c.holder)
+            .join(samples, samples.c.cluster_id == clusters.c.id)
+            .where(samples.c.id.in_(some), clusters.c.holder != who, clusters.c.held_until > now)
+            .limit(1)
+        ).scalar_one_or_none()
+        if holder is not None:
+            return holder
+    return None

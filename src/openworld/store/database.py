@@ -1,0 +1,97 @@
+"""One database, by URL: reading, writing, and tables brought up to date."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, Insert, Table, create_engine, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+
+_BUSY_MILLISECONDS = 30_000
+
+
+class Database:
+    """A pool of connections with one writer at a time.
+
+    SQLite has one writer whatever one does: waiting for a lock in the process is quick, where waiting for
+    the file is a poll. It runs in WAL mode, so readers never wait, and flushes every commit to the disk.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///file.db`` or ``postgresql+psycopg://user@host/name``.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = make_url(url)
+        self._is_sqlite = self.url.get_backend_name() == "sqlite"
+        if not self._is_sqlite and self.url.drivername != "postgresql+psycopg":
+            raise ValueError(
+                f"{self.url.drivername} is not supported: use sqlite:///file.db or postgresql+psycopg://..."
+            )
+        if self._is_sqlite and self.url.database in (None, "", ":memory:"):
+            raise ValueError("A world needs a database on disk: give a file, as in sqlite:///world.db.")
+        self.engine = create_engine(self.url, pool_size=16, max_overflow=48)
+        self._reading_engine = self.engine
+        if self._is_sqlite:
+            event.listen(self.engine, "connect", _set_up_sqlite)
+            event.listen(self.engine, "begin", _begin_sqlite)
+        else:
+            self._reading_engine = self.engine.execution_options(isolation_level="REPEATABLE READ")
+        self._writing_engine: Engine = self.engine.execution_options(writing=True)
+        self._writing = threading.Lock()
+        self._upgrade()
+
+    def _upgrade(self) -> None:
+        """Create the tables, or bring older ones up to date."""
+        with self.write() as connection:
+            config = Config()
+            config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection that sees one moment of the database."""
+        with self._reading_engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Give a connection in a transaction that is committed at the end, or undone by an error."""
+        with self._writing, self._writing_engine.begin() as connection:
+            yield connection
+
+    def upsert(self, table: Table) -> Any:
+        """Return an insert that can say what to do on a conflict, which each database spells its own way."""
+        insert: Insert = sqlite.insert(table) if self._is_sqlite else postgresql.insert(table)
+        return insert
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions begin and end where SQLAlchemy says so
+    cursor = connection.cursor()
+    for setting in (
+        "journal_mode = WAL",
+        "synchronous = FULL",  # NORMAL could lose the last acts when the power fails
+        f"busy_timeout = {_BUSY_MILLISECONDS}",
+        "foreign_keys = ON",
+    ):
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A transaction that reads and then writes would fail if another process wrote in between.
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

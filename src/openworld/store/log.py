@@ -1,0 +1,152 @@
+"""The log of acts, the versions of the model it made, and snapshots of the model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from openworld.store.records import Version
+from openworld.store.samples import chunks
+from openworld.store.tables import events, snapshots, versions
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An act as it stands in the log."""
+
+    id: int
+    at: datetime
+    who: str
+    kind: str
+    payload: Mapping[str, Any]
+    digest: str
+    undoes: int | None
+    model_version: int
+
+
+def digest_of(kind: str, payload: Mapping[str, Any]) -> str:
+    """Return what is the same for acts that do the same."""
+    return hashlib.sha256(f"{kind} {json.dumps(payload, sort_keys=True)}".encode()).hexdigest()
+
+
+def append(
+    connection: Connection,
+    who: str,
+    kind: str,
+    payload: Mapping[str, Any],
+    model_version: int,
+    undoes: int | None = None,
+) -> Entry:
+    """Add an act to the log."""
+    row: dict[str, Any] = {
+        "at": datetime.now(UTC),
+        "who": who,
+        "kind": kind,
+        "payload": dict(payload),
+        "digest": digest_of(kind, payload),
+        "undoes": undoes,
+        "model_version": model_version,
+    }
+    event_id = connection.execute(insert(events).returning(events.c.id), row).scalar_one()
+    return Entry(id=event_id, **row)
+
+
+def entries_after(connection: Connection, event_id: int) -> Iterator[Entry]:
+    """Yield the acts after one, oldest first; all of them after 0."""
+    query = select(events).where(events.c.id > event_id).order_by(events.c.id)
+    yield from map(_entry, connection.execute(query))
+
+
+def entries(connection: Connection, ids: Sequence[int]) -> Iterator[Entry]:
+    """Yield acts by their ids, which must be ascending."""
+    for some in chunks(ids):
+        yield from map(
+            _entry, connection.execute(select(events).where(events.c.id.in_(some)).order_by(events.c.id))
+        )
+
+
+def newest(connection: Connection, before: int | None, limit: int, who: str | None) -> list[Entry]:
+    """Return acts, newest first."""
+    query = select(events).order_by(events.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(events.c.id < before)
+    if who is not None:
+        query = query.where(events.c.who == who)
+    return [_entry(row) for row in connection.execute(query)]
+
+
+def _entry(row: Row[Any]) -> Entry:
+    return Entry(**row._mapping)
+
+
+# -- versions -------------------------------------------------------------------------------------
+
+
+def add_version(
+    connection: Connection, number: int, event_id: int | None, history: str, summary: Mapping[str, Any]
+) -> None:
+    """Add a version."""
+    connection.execute(
+        insert(versions),
+        {
+            "id": number,
+            "event_id": event_id,
+            "history": history,
+            "created_at": datetime.now(UTC),
+            "summary": dict(summary),
+        },
+    )
+
+
+def version_list(connection: Connection, before: int | None = None, limit: int = 100) -> list[Version]:
+    """Return versions, newest first."""
+    query = select(versions).order_by(versions.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(versions.c.id < before)
+    return [Version(**row._mapping) for row in connection.execute(query)]
+
+
+def version(connection: Connection, number: int) -> Version | None:
+    """Return one version, if there is one."""
+    row = connection.execute(select(versions).where(versions.c.id == number)).one_or_none()
+    return None if row is None else Version(**row._mapping)
+
+
+def amend_version(connection: Connection, number: int, more: Mapping[str, Any]) -> None:
+    """Add to what is told about a version."""
+    found = version(connection, number)
+    if found is not None:
+        summary = {**found.summary, **more}
+        connection.execute(update(versions).where(versions.c.id == number).values(summary=summary))
+
+
+# -- snapshots ------------------------------------------------------------------------------------
+
+
+def add_snapshot(connection: Connection, history: str, data: bytes, *, is_base: bool = False) -> None:
+    """Keep the model of a history."""
+    row = {"history": history, "is_base": is_base, "created_at": datetime.now(UTC), "data": data}
+    connection.execute(insert(snapshots), row)
+
+
+def snapshot_histories(connection: Connection) -> list[str]:
+    """Return the histories that there are snapshots of: that of the first model, then the newest first."""
+    order = (snapshots.c.is_base.desc(), snapshots.c.created_at.desc())
+    return list(connection.execute(select(snapshots.c.history).order_by(*order)).scalars())
+
+
+def snapshot(connection: Connection, history: str) -> bytes:
+    """Return the bytes of a snapshot."""
+    query = select(snapshots.c.data).where(snapshots.c.history == history)
+    return bytes(connection.execute(query).scalar_one())
+
+
+def drop_snapshots(connection: Connection, histories: Sequence[str]) -> None:
+    """Delete snapshots."""
+    connection.execute(delete(snapshots).where(snapshots.c.history.in_(histories)))

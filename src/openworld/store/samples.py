@@ -1,0 +1,296 @@
+"""Samples: storing them once each, and changing their state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Row, and_, bindparam, case, func, or_, select, update
+
+from openworld.store.database import Database
+from openworld.store.records import Item, Near, Sample, State
+from openworld.store.tables import features, samples, thumbnails
+
+Features = NDArray[np.floating[Any]]
+T = TypeVar("T")
+
+# SQLite takes a bounded number of parameters in one statement.
+_AT_ONCE = 1000
+_COLUMNS = [
+    column
+    for column in samples.c
+    if column.name not in ("content_hash", "nearest_label", "event_id", "cluster_rank")
+]
+POOL: tuple[State, State] = ("pending", "recognized")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one version of the model says about a sample."""
+
+    answer: str | None
+    decision: float
+    membership: float
+    nearest: tuple[Near, ...]
+    model_version: int
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns of the table."""
+        return {
+            "answer": self.answer,
+            "decision": self.decision,
+            "membership": self.membership,
+            "nearest": [[near.label, near.distance] for near in self.nearest],
+            "nearest_label": self.nearest[0].label if self.nearest else None,
+            "model_version": self.model_version,
+        }
+
+
+@dataclass(frozen=True)
+class NewSample:
+    """A sample to store: its feature, what is known about it, and the verdict on it."""
+
+    feature: Features
+    item: Item
+    verdict: Verdict
+    state: State
+    seen: int = 1
+
+    def content_hash(self) -> str:
+        """Return what is the same for samples that are the same to the model and to people."""
+        return content_hash(self.feature, self.item)
+
+
+def content_hash(feature: Features, item: Item) -> str:
+    """Return what is the same for samples that are the same to the model and to people."""
+    digest = hashlib.sha256(f"{item.kind} {feature.dtype.str} {feature.shape} ".encode())
+    digest.update(feature.tobytes())
+    digest.update((item.text or "").encode())
+    return digest.hexdigest()
+
+
+def store(database: Database, connection: Connection, new: Sequence[NewSample]) -> list[int]:
+    """Store samples and return their ids; content that is there already keeps its id."""
+    hashes = [sample.content_hash() for sample in new]
+    rows: dict[str, dict[str, Any]] = {}
+    first = dict(zip(reversed(hashes), reversed(new), strict=True))
+    for digest, sample in zip(hashes, new, strict=True):
+        if digest in rows:
+            rows[digest]["seen"] += sample.seen
+        else:
+            rows[digest] = _row(digest, sample)
+    insert = database.upsert(samples)
+    came_back = and_(samples.c.seen == 0, samples.c.state == "dismissed", insert.excluded.seen > 0)
+    insert = insert.on_conflict_do_update(
+        index_elements=[samples.c.content_hash],
+        set_={
+            "seen": samples.c.seen + insert.excluded.seen,
+            "state": case((came_back, "pending"), else_=samples.c.state),
+        },
+    ).returning(samples.c.content_hash, samples.c.id)
+    ids: dict[str, int] = {}
+    for some in chunks(list(rows.values()), 500):
+        ids.update((row[0], row[1]) for row in connection.execute(insert, list(some)))
+    parts = [(ids[digest], sample) for digest, sample in first.items()]
+    if parts:
+        connection.execute(
+            database.upsert(features).on_conflict_do_nothing(),
+            [{"sample_id": i, "dtype": s.feature.dtype.str, "data": s.feature.tobytes()} for i, s in parts],
+        )
+    pictures = [{"sample_id": i, "data": s.item.thumbnail} for i, s in parts if s.item.thumbnail]
+    if pictures:
+        connection.execute(database.upsert(thumbnails).on_conflict_do_nothing(), pictures)
+    return [ids[digest] for digest in hashes]
+
+
+def _row(digest: str, sample: NewSample) -> dict[str, Any]:
+    item = sample.item
+    return {
+        "content_hash": digest,
+        "kind": item.kind,
+        "text": item.text,
+        "source": item.source,
+        "created_at": datetime.now(UTC),
+        "seen": sample.seen,
+        "state": sample.state,
+        "has_thumbnail": item.thumbnail is not None,
+        **sample.verdict.row(),
+    }
+
+
+def sample_of(row: Row[Any]) -> Sample:
+    """Return the record of a row of `select_samples`."""
+    values = {column.name: row._mapping[column] for column in _COLUMNS}
+    values["nearest"] = tuple(Near(label, distance) for label, distance in values["nearest"])
+    return Sample(**values)
+
+
+def select_samples() -> Any:
+    """Select the columns that make a `Sample`."""
+    return select(*_COLUMNS)
+
+
+def find(connection: Connection, ids: Sequence[int]) -> dict[int, Sample]:
+    """Return those of the samples that there are."""
+    found: dict[int, Sample] = {}
+    for some in chunks(ids):
+        rows = connection.execute(select_samples().where(samples.c.id.in_(some)))
+        found.update((row.id, sample_of(row)) for row in rows)
+    return found
+
+
+def find_content(connection: Connection, hashes: Sequence[str]) -> dict[str, tuple[int, str | None]]:
+    """Return id and label of the samples with these contents."""
+    found: dict[str, tuple[int, str | None]] = {}
+    for some in chunks(hashes):
+        rows = connection.execute(
+            select(samples.c.content_hash, samples.c.id, samples.c.label).where(
+                samples.c.content_hash.in_(some)
+            )
+        )
+        found.update((row.content_hash, (row.id, row.label)) for row in rows)
+    return found
+
+
+def features_of(connection: Connection, ids: Sequence[int]) -> Features:
+    """Return the features of samples, in the order asked for; a KeyError names one that is not there."""
+    found: dict[int, Features] = {}
+    for some in chunks(ids):
+        rows = connection.execute(select(features).where(features.c.sample_id.in_(some)))
+        found.update((row.sample_id, np.frombuffer(row.data, dtype=row.dtype)) for row in rows)
+    return np.array([found[i] for i in ids])
+
+
+def thumbnail_of(connection: Connection, sample_id: int) -> bytes | None:
+    """Return the picture of a sample, if it has one."""
+    return connection.execute(
+        select(thumbnails.c.data).where(thumbnails.c.sample_id == sample_id)
+    ).scalar_one_or_none()
+
+
+# -- states ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The state that an act gives a sample."""
+
+    state: State
+    label: str | None
+    who: str | None
+    at: datetime | None
+    event_id: int | None
+
+
+def mark(connection: Connection, marks: Mapping[int, Mark]) -> None:
+    """Set the states of samples. They stay in their cluster, where undoing finds them again."""
+    rows = [
+        {
+            "b_id": i,
+            "state": m.state,
+            "label": m.label,
+            "who": m.who,
+            "labelled_at": m.at,
+            "event_id": m.event_id,
+        }
+        for i, m in marks.items()
+    ]
+    if rows:
+        connection.execute(update(samples).where(samples.c.id == bindparam("b_id")), rows)
+
+
+def release(connection: Connection, ids: Iterable[int]) -> None:
+    """Put samples that no act holds any more back where they were before: in the pool, if they ever were."""
+    back = case((samples.c.seen > 0, "pending"), else_="dismissed")
+    for some in chunks(list(ids)):
+        connection.execute(
+            update(samples)
+            .where(samples.c.id.in_(some))
+            .values(state=back, label=None, who=None, labelled_at=None, event_id=None)
+        )
+
+
+def labelled(connection: Connection, label: str) -> list[int]:
+    """Return the samples with a label."""
+    return list(connection.execute(select(samples.c.id).where(samples.c.label == label)).scalars())
+
+
+def relabel(connection: Connection, labels: Sequence[str], into: str) -> None:
+    """Give the samples of some classes the label of another."""
+    connection.execute(update(samples).where(samples.c.label.in_(labels)).values(label=into))
+
+
+def marks(connection: Connection) -> dict[int, tuple[str, str | None, int]]:
+    """Return state, label and act of every sample that an act gave its state."""
+    rows = connection.execute(
+        select(samples.c.id, samples.c.state, samples.c.label, samples.c.event_id).where(
+            samples.c.event_id.is_not(None)
+        )
+    )
+    return {row.id: (row.state, row.label, row.event_id) for row in rows}
+
+
+# -- scoring again --------------------------------------------------------------------------------
+
+
+def pool_after(connection: Connection, after: int, limit: int) -> tuple[list[Sample], Features]:
+    """Return the next samples in the pool, or recognized out of it, with their features."""
+    rows = connection.execute(
+        select_samples()
+        .where(samples.c.id > after, samples.c.state.in_(POOL))
+        .order_by(samples.c.id)
+        .limit(limit)
+    )
+    found = [sample_of(row) for row in rows]
+    return found, features_of(connection, [sample.id for sample in found])
+
+
+def pending_features(connection: Connection, batch: int) -> Iterator[tuple[list[int], Features]]:
+    """Yield the ids and features of the pending samples, some at a time."""
+    after = 0
+    while True:
+        rows = connection.execute(
+            select(samples.c.id)
+            .where(samples.c.id > after, samples.c.state == "pending")
+            .order_by(samples.c.id)
+            .limit(batch)
+        )
+        ids = list(rows.scalars())
+        if not ids:
+            return
+        yield ids, features_of(connection, ids)
+        after = ids[-1]
+
+
+def judge_again(connection: Connection, verdicts: Mapping[int, Verdict]) -> None:
+    """Store new verdicts, except on samples that a person has dealt with meanwhile."""
+    rows = [
+        {"b_id": i, "state": "pending" if verdict.answer is None else "recognized", **verdict.row()}
+        for i, verdict in verdicts.items()
+    ]
+    if rows:
+        connection.execute(
+            update(samples).where(
+                samples.c.id == bindparam("b_id"), or_(*(samples.c.state == state for state in POOL))
+            ),
+            rows,
+        )
+
+
+def count_states(connection: Connection, who: str | None = None) -> dict[str, int]:
+    """Count samples by state, of all or of one person."""
+    query = select(samples.c.state, func.count()).group_by(samples.c.state)
+    if who is not None:
+        query = query.where(samples.c.who == who)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def chunks(values: Sequence[T], size: int = _AT_ONCE) -> Iterator[Sequence[T]]:
+    """Yield the values some at a time."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

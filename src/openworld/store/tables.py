@@ -1,0 +1,161 @@
+"""The tables. A change here needs a migration beside it; a test compares the two."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+from sqlalchemy.types import TypeDecorator
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment, kept as seconds since 1970: the same in every database and zone."""
+
+    impl = Float(53)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> float | None:
+        """Return the seconds of a moment."""
+        return None if value is None else value.timestamp()
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return the moment of the seconds."""
+        return None if value is None else datetime.fromtimestamp(value, UTC)
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# Rows are small: features and pictures have tables of their own, so lists never carry them and a change of
+# state does not write them again.
+samples = Table(
+    "samples",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("content_hash", String(64), nullable=False, unique=True),
+    Column("kind", String(16), nullable=False),
+    Column("text", Text),
+    Column("source", Text),
+    Column("created_at", UtcTime, nullable=False),
+    Column("seen", Integer, nullable=False),
+    Column("model_version", Integer, nullable=False),
+    Column("answer", Text),
+    Column("decision", Float(53), nullable=False),
+    Column("membership", Float(53), nullable=False),
+    Column("nearest_label", Text),
+    Column("nearest", JSON, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("label", Text),
+    Column("who", Text),
+    Column("labelled_at", UtcTime),
+    Column("event_id", Integer),
+    Column("cluster_id", Integer, ForeignKey("clusters.id")),
+    Column("cluster_rank", Integer),
+    Column("has_thumbnail", Boolean, nullable=False),
+    Index(None, "state", "id"),
+    Index(None, "label", "id"),
+    Index(None, "cluster_id", "cluster_rank"),
+    Index(None, "nearest_label", "id"),
+    sqlite_autoincrement=True,
+)
+
+features = Table(
+    "features",
+    metadata,
+    Column("sample_id", Integer, ForeignKey("samples.id"), primary_key=True, autoincrement=False),
+    Column("dtype", String(16), nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+thumbnails = Table(
+    "thumbnails",
+    metadata,
+    Column("sample_id", Integer, ForeignKey("samples.id"), primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("medoid", Integer, nullable=False),
+    Column("pinned", Boolean, nullable=False),
+    Column("holder", Text),
+    Column("held_until", UtcTime),
+    Column("created_at", UtcTime, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# Rows are added and never changed: what is undone is told by later rows.
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", UtcTime, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("payload", JSON, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("undoes", Integer, ForeignKey("events.id"), index=True),
+    Column("model_version", Integer, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# The number of a version is given by its maker, one above the last: of two servers that make a version at the
+# same time, one fails.
+versions = Table(
+    "versions",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("event_id", Integer, ForeignKey("events.id")),
+    Column("history", String(64), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("summary", JSON, nullable=False),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("history", String(64), primary_key=True),
+    Column("is_base", Boolean, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+descriptions = Table(
+    "descriptions",
+    metadata,
+    Column("label", Text, primary_key=True),
+    Column("text", Text, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("role", String(16), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("created_at", UtcTime, nullable=False),
+    Column("revoked_at", UtcTime),
+)

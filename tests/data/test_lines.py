@@ -1,0 +1,123 @@
+"""Tables of texts and of paths, lists of files, sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openworld.data.sources import Source, open_source
+from openworld.data.tables import DataError
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def content(source: Source | None) -> list[tuple[str, str | None, str]]:
+    assert source is not None
+    assert len(source) == len(list(source))
+    return [(item.name, item.label, item.read().decode()) for item in source]
+
+
+def test_a_table_of_texts(tmp_path: Path) -> None:
+    text = 'split,text,label\ntrain,"Hello, you", greet \ntest,"two\nlines",\n,  spaces ,bye\n'
+    source = open_source(write(tmp_path / "questions.csv", "\ufeff" + text))
+    assert source is not None
+    assert source.kind == "text"
+    assert content(source) == [
+        ("Hello, you", "greet", "Hello, you"),
+        ("two\nlines", None, "two\nlines"),
+        ("spaces", "bye", "  spaces "),
+    ]
+
+
+def test_tabs_and_another_label_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "q.tsv", "intent\tsentence\nask\twhat, now?\n")
+    assert content(open_source(path, label_column="intent")) == [("what, now?", "ask", "what, now?")]
+    source = open_source(path)
+    assert source is not None
+    assert not source.labelled
+    with pytest.raises(DataError, match="no column named 'colour'; the columns are intent, sentence"):
+        open_source(path, label_column="colour")
+    with pytest.raises(DataError, match=r"a \.tsv file needs a column text or sentence, or path"):
+        open_source(write(tmp_path / "v.tsv", "a\tb\n1\t2\n"))
+
+
+def test_an_empty_text_is_named_by_its_line(tmp_path: Path) -> None:
+    found = content(open_source(write(tmp_path / "q.csv", 'text,label\nhello,a\n" ",b\n')))
+    assert found[1] == ("line 3", "b", " ")
+
+
+@pytest.mark.parametrize("column", ["path", "file", "filename"])
+def test_a_table_of_paths(tmp_path: Path, column: str) -> None:
+    write(tmp_path / "pictures" / "1.png", "one")
+    source = open_source(
+        write(tmp_path / "list.csv", f"{column},label\npictures/1.png,cat\nmissing.png,dog\n")
+    )
+    assert source is not None
+    assert source.kind == "image"
+    assert not source.labels_are_folders
+    first, second = source
+    assert (first.name, first.label, first.read()) == ("pictures/1.png", "cat", b"one")
+    with pytest.raises(FileNotFoundError):
+        second.read()
+
+
+def test_vectors_stay_vectors(tmp_path: Path) -> None:
+    assert open_source(write(tmp_path / "v.csv", "a,b,label\n1,2,x\n")) is None
+    assert open_source(write(tmp_path / "v.npz", "whatever")) is None
+
+
+def test_a_list_of_files(tmp_path: Path) -> None:
+    for name in ("cat/1.png", "dog/2.png", "3.png"):
+        write(tmp_path / name, name)
+    path = write(tmp_path / "files.txt", f"cat/1.png\n\n{tmp_path / 'dog/2.png'}\n3.png\ncat/missing.png\n")
+    source = open_source(path)
+    assert source is not None
+    assert source.kind == "image"
+    assert source.labels_are_folders
+    assert [(item.name, item.label) for item in source] == [
+        ("cat/1.png", "cat"),
+        (str(tmp_path / "dog/2.png"), "dog"),
+        ("3.png", None),
+        ("cat/missing.png", "cat"),
+    ]
+    assert [item.read() for item in list(source)[:3]] == [b"cat/1.png", b"dog/2.png", b"3.png"]
+
+
+def test_sentences(tmp_path: Path) -> None:
+    long = "very " * 2000
+    write(tmp_path / "hello", "a file that is called as a sentence is")
+    source = open_source(write(tmp_path / "s.txt", f"hello\n{long}\nwhat \x00 now\n"))
+    assert source is not None
+    assert source.kind == "text"
+    assert not source.labelled
+    assert [item.name for item in source] == ["hello", long.strip(), "what \x00 now"]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "q.jsonl", '{"text": "a", "label": 3, "id": 1}\n\n{"sentence": "b"}\n')
+    assert content(open_source(path)) == [("a", "3", "a"), ("b", None, "b")]
+    for line in ("[1]", '{"txt": "a"}', '{"text": 3}'):
+        with pytest.raises(DataError, match=r"q\.jsonl: line 2 is not of the form"):
+            open_source(write(path, '{"text": "a"}\n' + line))
+    with pytest.raises(DataError, match="line 1 is not JSON"):
+        open_source(write(path, "text"))
+
+
+def test_what_cannot_be_used(tmp_path: Path) -> None:
+    for name, text, words in [
+        ("e.csv", "text,label\n", "there is nothing in it"),
+        ("e.txt", "\n\n", "there is nothing in it"),
+        ("e.jsonl", "", "there is nothing in it"),
+        ("short.csv", "label,text\na,b\nc\n", "line 3 has fewer values than the header"),
+        ("nul.csv", "text,label\n" + "x" * 140_000 + ",a\n", "line 2: field larger"),
+    ]:
+        with pytest.raises(DataError, match=words):
+            open_source(write(tmp_path / name, text))
+    (tmp_path / "latin.csv").write_bytes("text\ncafé\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"latin\.csv: not text in UTF-8"):
+        open_source(tmp_path / "latin.csv")

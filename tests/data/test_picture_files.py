@@ -1,0 +1,138 @@
+"""Pictures in folders, in zips and alone: what is taken, in which order, under which label."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from openworld.data import picture_files
+from openworld.data.sources import Source, open_source
+from openworld.data.tables import DataError
+
+
+def put(root: Path, *names: str) -> Path:
+    """Make files whose content is their own name."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+    return root
+
+
+def opened(path: Path) -> Source:
+    source = open_source(path)
+    assert source is not None
+    assert source.kind == "image"
+    assert len(source) == len(list(source)), "the length is known beforehand"
+    return source
+
+
+def listed(source: Source) -> list[tuple[str, str | None]]:
+    return [(item.name, item.label) for item in source]
+
+
+def test_the_first_folder_is_the_label(tmp_path: Path) -> None:
+    put(tmp_path, "dog/b.PNG", "dog/a.jpg", "cat/indoors/today/1.webp", "007/1.bmp", "beside.png")
+    source = opened(tmp_path)
+    assert listed(source) == [
+        ("007/1.bmp", "007"),
+        ("beside.png", None),
+        ("cat/indoors/today/1.webp", "cat"),
+        ("dog/a.jpg", "dog"),
+        ("dog/b.PNG", "dog"),
+    ]
+    assert source.labelled
+    assert source.labels_are_folders
+    assert [item.read().decode() for item in source] == [item.name for item in source]
+
+
+def test_what_is_no_picture_or_hidden_is_left_out(tmp_path: Path) -> None:
+    put(tmp_path, "a/1.png", "a/notes.txt", "a/.2.png", ".thumbnails/a/1.png", "a/Thumbs.db")
+    (tmp_path / "a" / "folder.png").mkdir()
+    assert listed(opened(tmp_path)) == [("a/1.png", "a")]
+
+
+def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
+    source = opened(put(tmp_path, "2.png", "1.png"))
+    assert listed(source) == [("1.png", None), ("2.png", None)]
+    assert not source.labelled
+
+
+def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere", "1.png")
+    photos = put(tmp_path / "photos", "a/1.png")
+    (photos / "b").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (photos / "a" / "again").symlink_to(photos, target_is_directory=True)
+    assert listed(opened(photos)) == [("a/1.png", "a"), ("b/1.png", "b")]
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no pictures found.*one sub-folder of pictures per class"):
+        open_source(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        open_source(tmp_path / "missing")
+
+
+def test_one_picture(tmp_path: Path) -> None:
+    put(tmp_path, "okapi.JPG")
+    source = opened(tmp_path / "okapi.JPG")
+    assert listed(source) == [("okapi.JPG", None)]
+    assert next(iter(source)).read() == b"okapi.JPG"
+
+
+def packed(path: Path, *names: str) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, name * 50)
+    return path
+
+
+def test_a_zip(tmp_path: Path) -> None:
+    names = ("dog/2.png", "cat/deep/1.jpg", "__MACOSX/cat/._1.jpg", "cat/readme.txt", ".hidden/1.png")
+    source = opened(packed(tmp_path / "photos.zip", *names))
+    assert listed(source) == [("cat/deep/1.jpg", "cat"), ("dog/2.png", "dog")]
+    assert [item.read().decode() for item in source] == ["cat/deep/1.jpg" * 50, "dog/2.png" * 50]
+
+
+def test_a_single_folder_around_a_zip_is_no_class(tmp_path: Path) -> None:
+    path = packed(tmp_path / "photos.zip", "photos/today/dog/2.png", "photos/today/cat/1.jpg")
+    assert listed(opened(path)) == [("cat/1.jpg", "cat"), ("dog/2.png", "dog")]
+    assert listed(opened(packed(tmp_path / "one.zip", "okapi/1.png", "okapi/2.png"))) == [
+        ("okapi/1.png", "okapi"),
+        ("okapi/2.png", "okapi"),
+    ]
+
+
+def test_a_zip_that_is_none(tmp_path: Path) -> None:
+    whole = packed(tmp_path / "photos.zip", "a/1.png", "a/2.png").read_bytes()
+    for content in (b"", b"no zip", whole[: len(whole) // 2], whole[:-10]):
+        (tmp_path / "cut.zip").write_bytes(content)
+        with pytest.raises(DataError, match=r"cut\.zip: not a sound \.zip file"):
+            open_source(tmp_path / "cut.zip")
+    with pytest.raises(DataError, match="no pictures found in the zip"):
+        open_source(packed(tmp_path / "texts.zip", "a/1.txt"))
+
+
+def test_damaged_encrypted_and_huge_members_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = packed(tmp_path / "photos.zip", "a/1.png", "a/2.png")
+    whole = bytearray(path.read_bytes())
+    start = whole.index(b"a/1.png") + len(b"a/1.png")
+    whole[start : start + 8] = b"????????"  # the first member's content
+    path.write_bytes(bytes(whole))
+    first, second = opened(path)
+    with pytest.raises(DataError, match="damaged in the zip"):
+        first.read()
+    assert second.read() == b"a/2.png" * 50
+
+    for place in (whole.index(b"PK\x01\x02") + 8, whole.index(b"PK\x03\x04") + 6):
+        whole[place] |= 1  # the flag for encryption, of the first member
+    path.write_bytes(bytes(whole))
+    with pytest.raises(DataError, match="encrypted"):
+        next(iter(opened(path))).read()
+
+    monkeypatch.setattr(picture_files, "LARGEST_MEMBER", 100)
+    with pytest.raises(DataError, match="350 bytes in the zip are too many"):
+        second.read()

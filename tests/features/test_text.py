@@ -1,0 +1,82 @@
+"""The two extractors for text that need no network: wordllama and hashed n-grams."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from openworld.features import load_extractor, wordllama
+
+SENTENCES = [
+    "how much is left on my card",
+    "What's the weather in Zürich?",
+    "",
+    "a",
+    "日本語 and emoji 🙂",
+    "a longer sentence, " * 40,
+]
+
+
+@pytest.fixture(scope="module")
+def words():
+    return load_extractor("wordllama")
+
+
+def test_features_are_those_of_wordllama_itself(words):
+    inference = pytest.importorskip("wordllama.inference")
+    folder = wordllama._folder()
+    table = load_file(folder / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+    expected = inference.WordLlamaInference(table, tokenizer).embed(SENTENCES)
+    np.testing.assert_allclose(words.transform(SENTENCES), expected, atol=1e-6)
+    assert words.transform(SENTENCES).dtype == np.float32
+    assert expected.shape == (6, words.n_features)
+
+
+def test_wordllama_is_read_without_running_it(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "wordllama"]:
+        monkeypatch.delitem(sys.modules, name)
+    assert len(load_extractor("wordllama").id.weights) == 64
+    assert "wordllama" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["wordllama", "ngrams"])
+def test_a_feature_does_not_depend_on_its_batch(name):
+    extractor = load_extractor(name)
+    together = extractor.transform(SENTENCES)
+    np.testing.assert_array_equal(np.concatenate([extractor.transform([s]) for s in SENTENCES]), together)
+    assert together.shape == (6, extractor.n_features)
+    assert extractor.transform([]).shape == (0, extractor.n_features)
+    assert not together[2].any()
+
+
+def test_a_missing_wheel_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr(wordllama, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"openworld\[text\].*'ngrams'"):
+        load_extractor("wordllama")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ImportError, match=r"openworld\[text\]"):
+        load_extractor("wordllama")
+
+
+def test_ngrams_have_length_1_and_know_likeness():
+    extractor = load_extractor("ngrams")
+    X = extractor.transform(["transfer money", "Transfer money", "transferring money", "what is the weather"])
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(X[0], X[1])
+    assert X[0] @ X[2] > 0.6 > 0.3 > X[0] @ X[3]
+
+
+def test_ngrams_stay_what_they_are():
+    """By hand: " a", "a " and " a " hashed (murmurhash3), each 1/sqrt(3) with the sign of its hash."""
+    from sklearn.utils import murmurhash3_32
+
+    expected = np.zeros(2048)
+    for piece in (" a", "a ", " a "):
+        code = murmurhash3_32(piece, seed=0)
+        expected[abs(code) % 2048] += np.sign(code) / np.sqrt(3)
+    np.testing.assert_allclose(load_extractor("ngrams").transform(["a"])[0], expected, atol=1e-6)

@@ -1,0 +1,194 @@
+"""Random acts, undos, redos and rollbacks, with restarts, against a model that is taught the plain list."""
+
+from __future__ import annotations
+
+import tempfile
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from numpy.typing import NDArray
+
+from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
+from openworld.service.results import Conflict, NotFound, Outcome, Refused
+from openworld.service.settings import WorldSettings
+from openworld.service.world import World
+
+RANDOM = np.random.default_rng(3)
+CENTRES = RANDOM.normal(size=(8, 3)) * 10
+PROBE = (np.repeat(CENTRES, 2, axis=0) + RANDOM.normal(size=(16, 3))).astype(np.float32)
+LABELS = st.sampled_from(["a", "b", "c", "d", "e"])
+WHO = st.sampled_from(["ann", "bob"])
+Act = tuple[str, Any]
+
+
+def _base(kind: str) -> Any:
+    X = (np.repeat(CENTRES[:3], 6, axis=0) + RANDOM.normal(size=(18, 3))).astype(np.float32)
+    y = np.repeat(["a", "b", "c"], 6)
+    if kind == "nno":
+        return NearestNonOutlier(EuclideanMetric(standardize=False), tau=4.0).fit(X, y)
+    return OpenWorldRecognizer(n_lifted=0, refresh_growth=0.1).fit(X, y)
+
+
+BASES = {kind: _base(kind) for kind in ("nno", "adaptive")}
+
+
+class UndoMachine(RuleBasedStateMachine):
+    """The reference keeps, for each version, the plain list of what the model was taught."""
+
+    @initialize(kind=st.sampled_from(["nno", "adaptive"]))
+    def begin(self, kind: str) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.url = f"sqlite:///{Path(self.folder.name) / 'world.db'}"
+        self.kind = kind
+        self.settings = WorldSettings(snapshot_events=3, snapshots_kept=2)
+        self.world = World.open(self.url, BASES[kind], self.settings)
+        self.lists: list[list[tuple[int, Act]]] = [[]]  # of each version
+        self.seed = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.close()
+            self.folder.cleanup()
+
+    def _try(self, act: Act, who: str) -> None:
+        """Do an act in the world; where it is refused the reference must refuse it too."""
+        try:
+            outcome = self._do(act, who)
+        except (Refused, NotFound, Conflict):
+            with pytest.raises((ValueError, KeyError)):
+                _teach(_model(self.kind, self.lists[-1]), act)
+            return
+        assert outcome.event_id is not None
+        assert outcome.model_version == len(self.lists)
+        self.lists.append([*self.lists[-1], (outcome.event_id, act)])
+
+    def _do(self, act: Act, who: str) -> Outcome:
+        match act:
+            case ("learn", (X, label)):
+                return self.world.learn(X, [label] * len(X), who)
+            case ("rename", (old, new)):
+                return self.world.rename(old, new, who)
+            case ("merge", (labels, into)):
+                return self.world.merge(labels, into, who)
+            case (_, label):
+                return self.world.forget(label, who)
+
+    @rule(thing=st.integers(0, 7), label=LABELS, who=WHO)
+    def learn(self, thing: int, label: str, who: str) -> None:
+        self.seed += 1
+        X = CENTRES[thing] + np.random.default_rng(self.seed).normal(size=(2, 3))
+        self._try(("learn", (X.astype(np.float32), label)), who)
+
+    @rule(old=LABELS, new=LABELS, who=WHO)
+    def rename(self, old: str, new: str, who: str) -> None:
+        if old != new:
+            self._try(("rename", (old, new)), who)
+
+    @rule(labels=st.lists(LABELS, min_size=2, max_size=2, unique=True), into=LABELS, who=WHO)
+    def merge(self, labels: list[str], into: str, who: str) -> None:
+        self._try(("merge", (labels, into)), who)
+
+    @rule(label=LABELS, who=WHO)
+    def forget(self, label: str, who: str) -> None:
+        self._try(("forget", label), who)
+
+    @precondition(lambda self: len(self.lists[-1]) > 0)
+    @rule(data=st.data(), who=WHO)
+    def undo_and_redo(self, data: st.DataObject, who: str) -> None:
+        acts = self.lists[-1]
+        position = data.draw(st.integers(0, len(acts) - 1))
+        without = acts[:position] + acts[position + 1 :]
+        try:
+            outcome = self.world.undo(who, acts[position][0])
+        except Refused:
+            with pytest.raises((ValueError, KeyError)):
+                _model(self.kind, without)
+            return
+        assert outcome.model_version == len(self.lists)
+        self.lists.append(without)
+        if data.draw(st.booleans()):
+            self.check()
+            assert self.world.redo(who).model_version == len(self.lists)
+            self.lists.append(acts)
+
+    @rule(data=st.data(), who=WHO)
+    def roll_back(self, data: st.DataObject, who: str) -> None:
+        version = data.draw(st.integers(0, len(self.lists) - 1))
+        before = self.lists[-1]
+        outcome = self.world.activate(version, who)
+        if self.lists[version] != before:
+            assert outcome.model_version == len(self.lists)
+            self.lists.append(self.lists[version])
+        if data.draw(st.booleans()):
+            outcome = self.world.undo(who, outcome.event_id)
+            if self.lists[-1] != before:
+                assert outcome.model_version == len(self.lists)
+                self.lists.append(before)
+
+    @rule()
+    def open_again(self) -> None:
+        self.world.close()
+        self.world = World.open(self.url, settings=self.settings)
+
+    @invariant()
+    def check(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        model = _model(self.kind, self.lists[-1])
+        answers = self.world.recognize(PROBE, remember=False)
+        assert answers.model_version == len(self.lists) - 1
+        expected = [None if label == "unknown" else label for label in model.predict(PROBE)]
+        assert answers.labels == expected
+        if self.kind == "adaptive":
+            assert np.array_equal(answers.decision, model.decision_function(PROBE).max(axis=1))
+        else:
+            assert np.array_equal(answers.nearest_distances, model.nearest_classes(PROBE)[1])
+        labels: dict[bytes, str] = {}
+        for _, act in self.lists[-1]:
+            _fold_labels(labels, act)
+        stored = {feature.tobytes(): sample.label for sample, feature in self.world.export_labelled()}
+        assert stored == labels
+
+
+def _fold_labels(labels: dict[bytes, str], act: Act) -> None:
+    match act:
+        case ("learn", (X, label)):
+            labels.update({x.tobytes(): label for x in X})
+        case ("rename", (old, new)):
+            labels.update({x: new for x, label in labels.items() if label == old})
+        case ("merge", (parts, into)):
+            labels.update({x: into for x, label in labels.items() if label in parts})
+        case (_, forgotten):
+            for x in [x for x, label in labels.items() if label == forgotten]:
+                del labels[x]
+
+
+def _model(kind: str, acts: list[tuple[int, Act]]) -> Any:
+    model = deepcopy(BASES[kind])
+    for _, act in acts:
+        _teach(model, act)
+    return model
+
+
+def _teach(model: Any, act: Act) -> NDArray[Any]:
+    match act:
+        case ("learn", (X, label)):
+            model.partial_fit(X, [label] * len(X))
+        case ("rename", (old, new)):
+            model.rename_class(old, new)
+        case ("merge", (labels, into)):
+            model.merge_classes(labels, into)
+        case (_, label):
+            model.forget_class(label)
+    found: NDArray[Any] = model.predict(PROBE)
+    return found
+
+
+TestUndo = UndoMachine.TestCase
+TestUndo.settings = settings(max_examples=12, stateful_step_count=12, deadline=None)

@@ -1,0 +1,380 @@
+"""The whole loop on both databases: unknown, labelled, learnt, recognized; undone, redone, rolled back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from openworld import model_file
+from openworld.service.results import (
+    ClusterDraft,
+    Conflict,
+    Item,
+    NotFound,
+    PoolFilter,
+    Refused,
+)
+from openworld.service.settings import WorldSettings
+from openworld.service.world import World
+
+Draw = Callable[..., NDArray[np.float32]]
+Models = Callable[[str], Any]
+
+
+def _unknown(world: World, X: NDArray[np.float32]) -> list[int]:
+    """Put unknown samples into the pool."""
+    ids = [i for i in world.recognize(X).sample_ids if i is not None]
+    assert len(ids) == len(X)
+    return ids
+
+
+def _labels(world: World) -> list[str]:
+    return [info.label for info in world.classes()]
+
+
+def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> None:
+    answers = world.recognize(
+        np.vstack([things(0), things(5)]), [Item(), Item(source="door", thumbnail=b"p")]
+    )
+    assert (answers.labels, answers.model_version) == (["a", None], 0)
+    known, unknown = answers.rows()
+    assert (known.sample_id, known.known, known.nearest[0].label) == (None, True, "a")
+    assert known.decision == pytest.approx(1 - known.nearest[0].distance / answers.threshold)
+    assert unknown.sample_id is not None
+    sample = world.sample(unknown.sample_id)
+    assert (sample.state, sample.source, sample.nearest) == ("pending", "door", unknown.nearest)
+    assert world.thumbnail(sample.id) == b"p"
+    others = _unknown(world, things(5, 9, 1))
+
+    outcome = world.label([sample.id, *others[:3]], " teapot ", "ann")
+    assert (outcome.model_version, outcome.samples, outcome.added) == (1, 4, ("teapot",))
+    assert world.recognize(things(5, 2, 2)).labels == ["teapot", "teapot"]
+    rescored = world.rescored(timeout=30)
+    assert rescored is not None
+    assert (rescored.model_version, rescored.recognized) == (1, 6)
+    assert [world.sample(i).state for i in others] == ["labelled"] * 3 + ["recognized"] * 6
+    assert world.progress("ann") == replace(world.progress("bob"), my_labelled=4)
+    assert world.versions()[0].summary["recognized"] == 6
+
+    world.undo("ann")
+    rescored = world.rescored(timeout=30)
+    assert rescored is not None
+    assert (rescored.model_version, rescored.returned) == (2, 6)
+    assert world.count() == 10
+    assert world.recognize(things(5, 2, 2)).labels == [None, None]
+
+
+def test_what_is_known_is_stored_only_when_asked_and_nothing_where_not_wanted(
+    world: World, things: Draw
+) -> None:
+    assert world.recognize(things(5, 2), remember=False).sample_ids == [None, None]
+    (kept,) = world.recognize(things(0), keep_known=True).sample_ids
+    assert kept is not None
+    assert world.sample(kept).state == "recognized"
+    assert world.count() == 0
+
+
+def test_a_world_opens_again_as_it_was(url: str, things: Draw, models: Models) -> None:
+    probe = np.vstack([things(kind, 3, 9) for kind in range(8)])
+    settings = WorldSettings(snapshot_events=3)
+    with World.open(url, models("0.1"), settings) as world:
+        for kind in range(3, 8):
+            world.learn(things(kind, 4), [f"k{kind}"] * 4, "ann")
+        world.forget("k4", "ann")
+        world.undo("ann")
+        world.rename("k5", "five", "bob")
+        before = world.recognize(probe, remember=False)
+    with World.open(url) as world:
+        after = world.recognize(probe, remember=False)
+        assert (after.model_version, _labels(world)) == (before.model_version, sorted(_labels(world)))
+        assert np.array_equal(after.decision, before.decision)
+        assert after.labels == before.labels
+        assert "five" in _labels(world)
+        model = world.export_model()
+    with World.open(url, models("0.1")) as world, pytest.raises(Refused, match="another model"):
+        World.open(url, models("0"))
+    assert len(model) > 1000
+
+
+def test_a_world_begins_with_a_model_file_and_needs_one(url: str, tmp_path: Path, models: Models) -> None:
+    with pytest.raises(Refused, match="is new"):
+        World.open(url)
+    path = tmp_path / "first.ow"
+    model_file.save(models("nno"), path)
+    with World.open(url, path) as world:
+        assert _labels(world) == ["a", "b", "c"]
+    with World.open(url, path) as world:
+        assert world.versions()[0].summary["added"] == ["a", "b", "c"]
+
+
+def test_names_are_refused_before_anything_is_written(world: World, things: Draw) -> None:
+    (sample,) = _unknown(world, things(5))
+    for label, reason in (
+        ("", "empty"),
+        (" ", "empty"),
+        ("unknown", "unknown"),
+        ("a\nb", "line"),
+        ("x" * 201, "200"),
+    ):
+        with pytest.raises(Refused, match=reason):
+            world.label([sample], label, "ann")
+    with pytest.raises(NotFound, match="no sample 999"):
+        world.label([sample, 999], "x", "ann")
+    with pytest.raises(Refused, match="No samples"):
+        world.label([], "x", "ann")
+    with pytest.raises(Refused, match="4 numbers"):
+        world.learn(np.zeros((1, 3)), ["x"], "ann")
+    with pytest.raises(Refused, match="NaN"):
+        world.recognize([[np.nan, 0, 0, 0]])
+    with pytest.raises(Refused, match="no text"):
+        world.recognize(things(6), [Item("text", "\0")])
+    assert (world.history(), world.version, world.count()) == ([], 0, 1)
+
+
+def test_an_act_the_model_cannot_take_is_refused_and_leaves_it_working(
+    url: str, things: Draw, models: Models
+) -> None:
+    with World.open(url, models("0")) as world:
+        world.forget("a", "ann")
+        with pytest.raises(Refused, match="at least 2"):
+            world.forget("b", "ann")
+        with pytest.raises(Refused, match="at least 2"):
+            world.merge(["b", "c"], "bc", "ann")
+        with pytest.raises(NotFound, match="no class"):
+            world.rename("a", "z", "ann")
+        assert [event.kind for event in world.history()] == ["forget"]
+        assert world.learn(things(4, 3), ["d"] * 3, "ann").model_version == 2
+        assert _labels(world) == ["b", "c", "d"]
+
+
+def test_a_repeated_request_changes_nothing(world: World, things: Draw) -> None:
+    ids = _unknown(world, things(5, 3))
+    assert world.label(ids, "x", "ann").event_id is not None
+    assert world.label(ids, "x", "ann").event_id is None
+    X = things(6, 3)
+    assert world.learn(np.vstack([X, X]), ["y"] * 6, "ann").samples == 3
+    assert world.learn(X, ["y"] * 3, "ann").event_id is None
+    world.dismiss(_unknown(world, things(7)), "blurred", "ann")
+    with pytest.raises(Conflict, match="labelled 'x' by ann"):
+        world.label(ids, "z", "bob")
+    with pytest.raises(Conflict, match="'y' already"):
+        world.learn(X[:1], ["z"], "bob")
+    with pytest.raises(Conflict, match="undo"):
+        world.dismiss(ids, "", "bob")
+    assert (world.version, len(world.history())) == (2, 3)
+    assert {info.label: info.count for info in world.classes()}["y"] == 3
+
+
+def test_accepting_teaches_a_known_class_and_moves_tau(world: World) -> None:
+    tau = world.recognize(np.zeros((1, 4)), remember=False).threshold
+    mean = world.features([])  # nothing asked, nothing given
+    assert len(mean) == 0
+    with pytest.raises(NotFound, match="no class 'nobody'"):
+        world.accept(_unknown(world, np.full((1, 4), 60, dtype=np.float32))[0], "nobody", "ann")
+    world.accept(world.pool().samples[0].id, "a", "ann")
+    assert world.recognize(np.zeros((1, 4)), remember=False).threshold > tau
+    world.undo("ann")
+    assert world.recognize(np.zeros((1, 4)), remember=False).threshold == tau
+
+
+def test_classes_are_described_renamed_merged_and_forgotten_and_all_is_undone(
+    world: World, things: Draw
+) -> None:
+    ids = _unknown(world, np.vstack([things(5, 2), things(6, 2)]))
+    world.label(ids[:2], "five", "ann")
+    world.label(ids[2:], "six", "ann")
+    world.describe("five", "a <b>number</b>", "bob")
+    world.rename("five", "cinq", "bob")
+    info = world.class_info("cinq")
+    assert (info.description, info.count, info.examples) == ("a <b>number</b>", 2, tuple(ids[:2]))
+    assert info.nearest is not None
+    assert info.nearest.label != "cinq"
+    world.merge(["cinq", "six"], "numbers", "bob")
+    assert [world.sample(i).label for i in ids] == ["numbers"] * 4
+    assert world.class_info("numbers").description == "a <b>number</b>"
+    world.forget("numbers", "bob")
+    assert [world.sample(i).state for i in ids] == ["pending"] * 4
+    world.undo("bob")
+    world.undo("bob")
+    assert [world.sample(i).label for i in ids] == ["cinq", "cinq", "six", "six"]
+    with pytest.raises(Refused, match=r"rename by bob\) builds on this"):
+        world.undo("ann", event_id=1)
+    for _ in range(2):
+        world.undo("bob")
+    assert [event.undone_by is not None for event in world.history(limit=4)] == [False] * 4
+    assert _labels(world) == ["a", "b", "c", "five", "six"]
+    world.undo("ann", event_id=1)
+    assert [world.sample(i).state for i in ids] == ["pending"] * 2 + ["labelled"] * 2
+    world.redo("ann")
+    with pytest.raises(NotFound, match="nothing to do again"):
+        world.redo("ann")
+    assert [world.sample(i).label for i in ids] == ["five", "five", "six", "six"]
+
+
+def test_going_back_to_a_version_is_a_new_version_and_can_be_undone(world: World, things: Draw) -> None:
+    ids = _unknown(world, np.vstack([things(5, 2), things(6, 2)]))
+    world.label(ids[:2], "five", "ann")
+    world.label(ids[2:], "six", "bob")
+    outcome = world.activate(1, "cat")
+    assert (outcome.model_version, outcome.removed) == (3, ("six",))
+    assert [world.sample(i).label for i in ids] == ["five", "five", None, None]
+    same = world.compare_versions(1, 3)
+    assert (same.same, same.added, same.removed, dict(same.changed)) == (True, (), (), {})
+    differ = world.compare_versions(2, 3)
+    assert (differ.same, differ.removed) == (False, ("six",))
+    world.undo("cat")
+    assert [world.sample(i).label for i in ids] == ["five", "five", "six", "six"]
+    assert [version.id for version in world.versions()] == [4, 3, 2, 1, 0]
+    with pytest.raises(NotFound, match="no version 99"):
+        world.activate(99, "cat")
+
+
+def test_a_preview_tells_without_doing(world: World, things: Draw) -> None:
+    ids = _unknown(world, things(5, 3))
+    world.label(ids[:1], "Teapot", "ann")
+    found = world.preview(ids, "teapots")
+    assert (found.new_class, found.samples, found.already) == (True, 2, {ids[0]: "Teapot"})
+    assert (found.similar_names, found.problem, found.nearest[0].label) == (("Teapot",), None, "Teapot")
+    assert not world.preview(ids, "Teapot").new_class
+    assert world.preview(ids, "unknown").problem is not None
+    assert world.version == 1
+
+
+def test_two_people_and_their_clusters(world: World, things: Draw) -> None:
+    ids = _unknown(world, np.vstack([things(5, 4), things(6, 4)]))
+    five, six = world.set_clusters([ClusterDraft(ids[:4], ids[0]), ClusterDraft(ids[4:], ids[4])])
+    assert world.lease_cluster(five, "ann").holder == "ann"
+    with pytest.raises(Conflict, match="ann holds"):
+        world.lease_cluster(five, "bob")
+    with pytest.raises(Conflict, match="ann is working"):
+        world.label(ids[:1], "x", "bob")
+    with pytest.raises(Conflict, match="ann holds"):
+        world.merge_clusters([six, five], "bob")
+    world.release_cluster(five, "ann")
+    world.merge_clusters([six, five], "bob")
+    assert [(c.id, c.size, c.pinned) for c in world.clusters()] == [(six, 8, True)]
+    world.undo("bob")
+    assert {c.id: c.size for c in world.clusters()} == {five: 4, six: 4}
+    world.redo("bob")
+    split = world.split_cluster(six, ids[:3], "bob")
+    assert split.event_id is not None
+    new = world.history(limit=1)[0].payload["into"]
+    assert {c.id: c.size for c in world.clusters()} == {six: 5, new: 3}
+    outcome = world.label_cluster(new, "five", "ann", without=[ids[0]])
+    assert outcome.samples == 2
+    assert [s.id for s in world.pool(PoolFilter(cluster=new)).samples] == [ids[0]]
+    world.undo("ann")
+    world.rescored(timeout=30)
+    assert {c.id: c.size for c in world.clusters()} == {six: 5, new: 3}
+    with pytest.raises(NotFound):
+        world.lease_cluster(999, "ann")
+
+
+def test_similar_samples_are_those_that_brute_force_finds(world: World, things: Draw) -> None:
+    X = np.vstack([things(kind, 3) for kind in (5, 6, 7)])
+    ids = _unknown(world, X)
+    expected = np.linalg.norm(X.astype(np.float64) - X[4], axis=1)
+    order = [i for i in np.argsort(expected) if i != 4][:5]
+    found = world.similar(ids[4], 5)
+    assert [sample.id for sample, _ in found] == [ids[i] for i in order]
+    assert [distance for _, distance in found] == pytest.approx(expected[order])
+
+
+def test_exports_hold_everything(world: World, things: Draw, tmp_path: Path) -> None:
+    ids = _unknown(world, things(5, 3))
+    world.label(ids[:2], "five", "ann")
+    world.learn(things(6, 2), ["six"] * 2, "bob")
+    labelled = list(world.export_labelled())
+    assert [sample.label for sample, _ in labelled] == ["five", "five", "six", "six"]
+    assert np.array_equal(np.array([feature for _, feature in labelled[:2]]), things(5, 3)[:2])
+    assert [(event.id, event.kind, event.who) for event in world.export_log()] == [
+        (1, "label", "ann"),
+        (2, "learn", "bob"),
+    ]
+    path = tmp_path / "exported.ow"
+    path.write_bytes(world.export_model())
+    probe = things(6, 4, 3)
+    assert model_file.load(path).predict(probe).tolist() == world.recognize(probe).labels
+
+
+def test_subscribers_hear_of_acts_and_of_the_pool(world: World, things: Draw) -> None:
+    world.rescored(timeout=30)
+    with world.subscribe() as changes:
+        ids = _unknown(world, things(5, 3))
+        world.label(ids[:1], "five", "ann")
+        world.rescored(timeout=30)
+        heard = [changes.get(10) for _ in range(3)]
+        assert changes.get(0) is None
+    assert [change.kind for change in heard if change] == ["unknown", "act", "rescored"]
+    assert heard[1] is not None
+    assert heard[2] is not None
+    assert (heard[1].data["kind"], heard[1].data["added"]) == ("label", ("five",))
+    assert heard[2].data["recognized"] == 2
+
+
+def test_keys_open_the_door_until_they_are_revoked(world: World) -> None:
+    secret = world.create_key("ann", "labeller")
+    found = world.check_key(secret)
+    assert found is not None
+    assert (found.name, found.role) == ("ann", "labeller")
+    with pytest.raises(Conflict, match="choose another"):
+        world.create_key("ann", "admin")
+    with pytest.raises(Refused, match="viewer, labeller, admin"):
+        world.create_key("bob", "king")  # type: ignore[arg-type]
+    world.revoke_key("ann")
+    assert world.check_key(secret) is None
+    (listed,) = world.keys()
+    assert listed.revoked_at is not None
+    with pytest.raises(NotFound):
+        world.revoke_key("ann")
+
+
+def test_two_worlds_on_one_database_follow_each_other(url: str, things: Draw, models: Models) -> None:
+    with World.open(url, models("nno")) as one, World.open(url) as two:
+        one.learn(things(5, 2), ["five"] * 2, "ann")
+        assert two.learn(things(6, 2), ["six"] * 2, "bob").model_version == 2
+        one.undo("ann")
+        assert two.describe("six", "half a dozen", "bob").model_version == 3
+        assert _labels(two) == ["a", "b", "c", "six"]
+        assert one.version == two.version == 3
+        probe = things(6, 3, 5)
+        assert np.array_equal(one.recognize(probe).decision, two.recognize(probe).decision)
+
+
+def test_recognition_goes_on_while_people_label(world: World, things: Draw) -> None:
+    failures: list[BaseException] = []
+    seen: list[list[int]] = [[], []]
+    done = threading.Event()
+
+    def recognize(number: int) -> None:
+        seed = 0
+        try:
+            while not done.is_set():
+                seed += 1
+                answers = world.recognize(things(4 + seed % 6, 2, 1000 * number + seed))
+                seen[number].append(answers.model_version)
+                for label, sample_id in zip(answers.labels, answers.sample_ids, strict=True):
+                    assert (label is None) == (sample_id is not None)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=recognize, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for kind in range(4, 10):
+        world.learn(things(kind, 2, 77), [f"k{kind}"] * 2, "ann")
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert all(versions == sorted(versions) for versions in seen)
+    assert world.version == 6
+    world.rescored(timeout=30)
+    world.close()

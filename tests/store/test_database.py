@@ -1,0 +1,127 @@
+"""Opening a database: settings, transactions, and tables that agree with their migrations."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, insert, inspect, select, text
+
+import openworld.store
+from openworld.store import Database
+from openworld.store.tables import descriptions, metadata
+
+MIGRATIONS = Path(openworld.store.__file__).parent / "migrations"
+
+
+def _texts(database: Database) -> dict[str, str]:
+    with database.read() as connection:
+        return {row.label: row.text for row in connection.execute(select(descriptions))}
+
+
+def test_migrations_make_the_tables_of_the_code(database: Database) -> None:
+    with database.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+
+
+def test_every_older_revision_is_brought_up_to_date_with_its_rows(url: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        connection.execute(text("INSERT INTO descriptions (label, text) VALUES ('cat', 'purrs')"))
+    engine.dispose()
+    database = Database(url)
+    assert _texts(database) == {"cat": "purrs"}
+    with database.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        revision = MigrationContext.configure(connection).get_current_revision()
+    assert revision == ScriptDirectory(str(MIGRATIONS)).get_current_head()
+    database.close()
+
+
+def test_opening_again_keeps_everything(url: str) -> None:
+    first = Database(url)
+    with first.write() as connection:
+        connection.execute(insert(descriptions), {"label": "cat", "text": "purrs"})
+    first.close()
+    second = Database(url)
+    assert _texts(second) == {"cat": "purrs"}
+    second.close()
+
+
+def test_an_error_undoes_the_transaction(database: Database) -> None:
+    def write_and_fail() -> None:
+        with database.write() as connection:
+            connection.execute(insert(descriptions), {"label": "cat", "text": "purrs"})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail()
+    assert _texts(database) == {}
+
+
+def test_readers_do_not_wait_for_a_writer_and_see_only_what_is_committed(database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(insert(descriptions), {"label": "cat", "text": "purrs"})
+        seen: list[dict[str, str]] = []
+        reader = threading.Thread(target=lambda: seen.append(_texts(database)))
+        reader.start()
+        reader.join(20)
+        assert seen == [{}]
+    assert _texts(database) == {"cat": "purrs"}
+
+
+def test_a_reader_sees_one_moment(database: Database) -> None:
+    with database.read() as connection:
+        assert connection.execute(select(descriptions)).all() == []
+        with database.write() as writing:
+            writing.execute(insert(descriptions), {"label": "cat", "text": "purrs"})
+        assert connection.execute(select(descriptions)).all() == []
+    assert _texts(database) == {"cat": "purrs"}
+
+
+def test_writers_of_two_databases_on_one_file_take_turns(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'world.db'}"
+    pair = Database(url), Database(url)
+
+    def write(database: Database, who: str) -> None:
+        for i in range(20):
+            with database.write() as connection:
+                n_rows = len(connection.execute(select(descriptions)).all())
+                connection.execute(insert(descriptions), {"label": f"{who}{i}", "text": str(n_rows)})
+
+    threads = [threading.Thread(target=write, args=(pair[i], str(i))) for i in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(int, _texts(pair[0]).values())) == list(range(40))  # each saw all that came before
+    for database in pair:
+        database.close()
+
+
+def test_sqlite_flushes_every_commit_and_keeps_a_write_ahead_log(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'world.db'}")
+    with database.read() as connection:
+        found = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    database.close()
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://somewhere/world"])
+def test_a_database_that_cannot_hold_a_world_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"on disk|not supported"):
+        Database(url)

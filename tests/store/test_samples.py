@@ -1,0 +1,150 @@
+"""Samples: stored once each, found page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import numpy as np
+import pytest
+
+from openworld.store import Database, pool, samples
+from openworld.store.records import Item, Near, PoolFilter, Sample, State
+from openworld.store.samples import Mark, NewSample, Verdict
+
+NEAREST = (Near("cat", 0.1 + 0.2), Near("dog", 1e300))
+
+
+def _new(
+    value: float,
+    *,
+    item: Item | None = None,
+    nearest: tuple[Near, ...] = NEAREST,
+    state: State = "pending",
+    seen: int = 1,
+) -> NewSample:
+    verdict = Verdict(None, -0.5, 0.25, nearest, 3)
+    return NewSample(np.array([value, 1.5], dtype=np.float32), item or Item(), verdict, state, seen)
+
+
+def _store(database: Database, *new: NewSample) -> list[int]:
+    with database.write() as connection:
+        return samples.store(database, connection, new)
+
+
+def _find(database: Database, sample_id: int) -> Sample:
+    with database.read() as connection:
+        return samples.find(connection, [sample_id])[sample_id]
+
+
+def _pages(database: Database, where: PoolFilter, limit: int = 3) -> list[int]:
+    ids, cursor = [], None
+    with database.read() as connection:
+        while True:
+            found, cursor = pool.page(connection, where, cursor, limit)
+            assert len(found) <= limit
+            ids += [sample.id for sample in found]
+            if cursor is None:
+                return ids
+
+
+def test_what_is_stored_comes_back_exactly(database: Database) -> None:
+    item = Item("text", "a <script> of ü", "mail", b"\x89PNG\x00")
+    (sample_id,) = _store(database, _new(0.1, item=item))
+    found = _find(database, sample_id)
+    assert (found.kind, found.text, found.source) == ("text", item.text, "mail")
+    assert (found.nearest, found.decision, found.membership, found.model_version) == (NEAREST, -0.5, 0.25, 3)
+    assert (found.state, found.seen, found.label, found.has_thumbnail) == ("pending", 1, None, True)
+    assert abs(datetime.now(UTC) - found.created_at) < timedelta(minutes=1)
+    with database.read() as connection:
+        assert samples.thumbnail_of(connection, sample_id) == item.thumbnail
+        feature = samples.features_of(connection, [sample_id])
+    assert feature.dtype == np.float32
+    assert feature.tolist() == [[np.float32(0.1), 1.5]]
+
+
+def test_the_same_content_is_one_sample_in_one_batch_and_later(database: Database) -> None:
+    first, other, again = _store(database, _new(1), _new(2), _new(1))
+    assert first == again != other
+    assert _store(database, _new(2), _new(3))[0] == other
+    assert [_find(database, i).seen for i in (first, other)] == [2, 2]
+    assert _store(database, _new(1, item=Item("text", "words")))[0] != first
+
+
+def test_what_was_only_learnt_comes_to_the_pool_when_it_is_seen(database: Database) -> None:
+    (sample_id,) = _store(database, _new(1, state="labelled", seen=0))
+    with database.write() as connection:
+        samples.release(connection, [sample_id])
+    assert _find(database, sample_id).state == "dismissed"
+    _store(database, _new(1))
+    assert (_find(database, sample_id).state, _find(database, sample_id).seen) == ("pending", 1)
+
+
+def test_features_keep_type_and_order(database: Database) -> None:
+    ids = _store(database, *(_new(value) for value in range(5)))
+    with database.read() as connection:
+        assert samples.features_of(connection, ids[::-1])[:, 0].tolist() == [4, 3, 2, 1, 0]
+        with pytest.raises(KeyError, match="99"):
+            samples.features_of(connection, [ids[0], 99])
+
+
+FILTERS: list[tuple[PoolFilter, Callable[[Sample], bool]]] = [
+    (PoolFilter(), lambda s: s.state == "pending"),
+    (PoolFilter(state=None), lambda s: True),
+    (PoolFilter(nearest="dog"), lambda s: s.state == "pending" and s.nearest[0].label == "dog"),
+    (PoolFilter(source="b"), lambda s: s.state == "pending" and s.source == "b"),
+    (PoolFilter(text="ROW_1%"), lambda s: s.state == "pending" and "row_1%" in (s.text or "")),
+    (PoolFilter(state=None, label="cat"), lambda s: s.label == "cat"),
+    (PoolFilter(clustered=False), lambda s: s.state == "pending"),
+    (PoolFilter(clustered=True), lambda s: False),
+]
+
+
+def test_pages_together_are_the_list_that_brute_force_finds(database: Database) -> None:
+    ids = _store(
+        database,
+        *(
+            _new(i, item=Item("text", f"row_{i % 3}% of it", "ab"[i % 2]), nearest=NEAREST[i % 2 :])
+            for i in range(20)
+        ),
+    )
+    with database.write() as connection:
+        samples.mark(connection, {i: Mark("labelled", "cat", "me", datetime.now(UTC), 1) for i in ids[5:9]})
+        everything = samples.find(connection, ids)
+    for (where, wanted), newest_first in product(FILTERS, (False, True)):
+        expected = sorted((s.id for s in everything.values() if wanted(s)), reverse=newest_first)
+        where = replace(where, newest_first=newest_first)
+        assert _pages(database, where) == expected
+        with database.read() as connection:
+            assert pool.count(connection, where) == len(expected)
+
+
+def test_time_filters_have_a_beginning_and_an_end(database: Database) -> None:
+    (sample_id,) = _store(database, _new(1))
+    at = _find(database, sample_id).created_at
+    moment = timedelta(microseconds=10)
+    assert _pages(database, PoolFilter(since=at, until=at + moment)) == [sample_id]
+    assert _pages(database, PoolFilter(since=at + moment)) == []
+    assert _pages(database, PoolFilter(until=at)) == []
+
+
+def test_a_made_up_cursor_is_refused(database: Database) -> None:
+    for cursor in ("x", "", "1.2", "-1", "1;DROP"):
+        with database.read() as connection, pytest.raises(pool.BadCursor):
+            pool.page(connection, PoolFilter(), cursor, 10)
+
+
+def test_scoring_again_leaves_alone_what_a_person_dealt_with(database: Database) -> None:
+    mine, other = _store(database, _new(1), _new(2))
+    with database.write() as connection:
+        samples.mark(connection, {mine: Mark("labelled", "cat", "me", datetime.now(UTC), 7)})
+        verdict = Verdict("dog", 0.5, 0.9, NEAREST[1:], 4)
+        samples.judge_again(connection, {mine: verdict, other: verdict})
+    assert (_find(database, mine).state, _find(database, mine).label) == ("labelled", "cat")
+    assert (_find(database, other).state, _find(database, other).answer) == ("recognized", "dog")
+    with database.read() as connection:
+        assert [s.id for s in samples.pool_after(connection, 0, 10)[0]] == [other]
+        assert samples.count_states(connection) == {"labelled": 1, "recognized": 1}
+        assert samples.count_states(connection, "me") == {"labelled": 1}
