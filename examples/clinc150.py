@@ -98,7 +98,7 @@ def stages(
 
 
 def judged(model: OpenWorldRecognizer, questions: Questions) -> str:
-    """Return right answers and wrong names in %; right is the intent if the model knows it, or else unknown."""
+    """Return right answers and wrong names in %; right is the intent where it is known, or else unknown."""
     expected = np.where(np.isin(questions.y, model.classes_), questions.y, model.unknown_label_)
     answers = model.predict(questions.X)
     right = answers == expected

@@ -32,7 +32,8 @@ from openworld import (
     load,
     save,
 )
-from openworld.model_file import FORMAT_VERSION, read_description
+from openworld.model_file import FORMAT_VERSION, dumps, loads, read_description
+from openworld.model_file import digest as checksum
 
 X, CODES = load_iris(return_X_y=True)
 NEW = X + np.random.default_rng(0).normal(scale=0.5, size=X.shape)
@@ -669,7 +670,7 @@ def parts(sound):
     arrays = {}
     for name, entry in header.items():
         start, end = entry["data_offsets"]
-        dtype = {"F64": "<f8", "F32": "<f4"}[entry["dtype"]]
+        dtype = {"F64": "<f8", "F32": "<f4", "I64": "<i8"}[entry["dtype"]]
         arrays[name] = np.frombuffer(data[start:end], dtype=dtype).reshape(entry["shape"])
     return document, arrays
 
@@ -920,12 +921,17 @@ def altered_arrays(arrays):
     for name, array in arrays.items():
         yield f"no {name}", {key: value for key, value in arrays.items() if key != name}
         yield f"{name} too short", {**arrays, name: array[:-1]}
-        yield f"{name} too long", {**arrays, name: np.concatenate([array, array[:1]])}
+        if name != "unit_means":  # rows that no class has any more may be left over
+            yield f"{name} too long", {**arrays, name: np.concatenate([array, array[:1]])}
         yield f"{name} of more dimensions", {**arrays, name: array[np.newaxis]}
         yield f"{name} a single number", {**arrays, name: np.array(1.0)}
         yield f"{name} empty", {**arrays, name: np.empty(0)}
         other = np.float32 if array.dtype == np.float64 else np.float64
         yield f"{name} {other.__name__}", {**arrays, name: array.astype(other)}
+        if name == "rows":
+            for value in (-1, array.max() + 1, array[-1]):
+                yield f"{name} with {value}", {**arrays, name: np.r_[value, array[1:]]}
+            continue
         yield f"{name} whole numbers", {**arrays, name: array.astype(np.int64)}
         for value in (np.nan, np.inf):
             wrong = array.copy()
@@ -1009,3 +1015,23 @@ def test_a_wrong_checksum(sound, path):
     save_file(swapped, path, metadata={"openworld": text, "sha256": digest(text, arrays)})
     with pytest.raises(ModelFileError, match="altered after it was written"):
         load(path)
+
+
+# --- Bytes ---
+
+
+def test_bytes_hold_the_model(path):
+    model = open_world(True, 7)
+    data = dumps(model)
+    assert_same(loads(data), model)
+    save(model, path)
+    assert checksum(path.read_bytes()) == checksum(data) == checksum(dumps(loads(data)))
+    model.partial_fit(X[:3] + 1, model.classes_[:3])
+    assert checksum(dumps(model)) != checksum(data)
+
+
+def test_bytes_that_hold_no_model():
+    with pytest.raises(ModelFileError):
+        loads(dumps(open_world())[:-5])
+    with pytest.raises(ModelFileError):
+        loads(b"")

@@ -2,8 +2,8 @@
 
     OPENWORLD_DATA=... python -m benchmarks.speed.fit_pictures [WORKERS]
 
-The pictures are those of Caltech-101, 128 x 128 JPEG; mirrored ones make up the number, so that no two files are
-the same and the cache, empty at first, never helps. The calls are those of the command.
+The pictures are those of Caltech-101, 128 x 128 JPEG; mirrored ones make up the number, so that no two files
+are the same. The calls are those of the command, first with an empty cache and then with a full one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from PIL import Image, ImageOps
 
 from benchmarks.speed.measure import real_data
 from openworld import OpenWorldRecognizer, save
-from openworld.features import load_extractor
+from openworld.features import Extractor, load_extractor
 from openworld.samples import load_samples
 
 COUNT = 10_000
@@ -57,22 +57,23 @@ def main() -> None:
             fit(pictures, extractor, workers, what)
 
 
-def fit(pictures: Path, extractor: object, workers: int, what: str) -> None:
+def fit(pictures: Path, extractor: Extractor, workers: int, what: str) -> None:
     load = os.getloadavg()[0]
     start, cpu = perf_counter(), process_time()
-    loaded = load_samples(pictures, extractor=extractor, need_labels=True, workers=workers)  # type: ignore[arg-type]
+    loaded = load_samples(pictures, extractor=extractor, need_labels=True, workers=workers)
     extracted, extracted_cpu = perf_counter() - start, process_time() - cpu
     samples = loaded.samples
+    assert samples.y is not None
     start = perf_counter()
     model = OpenWorldRecognizer().fit(samples.X, samples.y)
     model.extractor_ = samples.extractor
     save(model, pictures.parent / "model.ow")
     learning = perf_counter() - start
     parts = ", ".join(f"{step} {seconds:.1f}" for step, seconds in loaded.seconds.items())
-    whole = extracted * workers
+    rate, whole = len(samples) / extracted, extracted * workers
     print(
         f"{what}, {len(samples):,} pictures, {workers} workers (load {load:.1f} before):\n"
-        f"  features {extracted:.1f} s, {len(samples) / extracted:.0f} pictures/s; learning {learning:.1f} s\n"
+        f"  features {extracted:.1f} s ({rate:.0f} pictures/s), learning {learning:.1f} s\n"
         f"  of {workers} x {extracted:.1f} = {whole:.1f} s of workers: {parts};\n"
         f"  in all {sum(loaded.seconds.values()) / whole:.1%} at work, {extracted_cpu / whole:.1%} on a core",
         flush=True,

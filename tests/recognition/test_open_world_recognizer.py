@@ -20,6 +20,8 @@ from openworld import (
     NearestNonOutlier,
     OpenWorldError,
     OpenWorldRecognizer,
+    load,
+    save,
 )
 from openworld.evaluation.decisions import Decisions
 from openworld.evaluation.measures import open_world_error
@@ -431,6 +433,45 @@ def test_new_classes_are_known_at_once_and_the_metric_waits():
     every_time.partial_fit(X[130:], Y[130:]).partial_fit(X[:1], Y[:1])
     np.testing.assert_array_equal(model.decision_function(NEW), every_time.decision_function(NEW))
     assert model.calibration_ == every_time.calibration_
+
+
+def test_growing_class_by_class_is_making_all_rows_anew(tmp_path):
+    """With the metric kept only what changed is made anew, and saved in between to the last bit."""
+    random = np.random.default_rng(0)
+    model = fitted(refresh_growth=100.0)
+    for label in (-5, 7, 1, 3, 7, 99):  # new classes before, between and after the others, and known ones
+        centre = random.normal(size=4)
+        model.partial_fit(X[0] + centre + 0.1 * random.normal(size=(6, 4)), [label] * 6)
+        model.predict(NEW)
+        if label == 3:
+            before = model.decision_function(NEW)
+            model.rename_class(7, -1000)  # from the last place to the first
+            assert model.classes_.tolist() == [-1000, -5, 0, 1, 2, 3]
+            moved = model.decision_function(NEW)
+            np.testing.assert_array_equal(moved, before[:, [5, 0, 1, 2, 3, 4]])
+            model.rename_class(-1000, 8)
+        save(model, tmp_path / "model.ow")
+        loaded = load(tmp_path / "model.ow")
+        np.testing.assert_array_equal(loaded.decision_function(NEW), model.decision_function(NEW))
+        rebuilt = deepcopy(model)
+        rebuilt._cache["model"] = None
+        np.testing.assert_allclose(rebuilt.decision_function(NEW), model.decision_function(NEW), atol=1e-5)
+        np.testing.assert_array_equal(rebuilt.classes_, model.classes_)
+    assert model.classes_.tolist() == [-5, 0, 1, 2, 3, 7, 8, 99]
+
+
+def test_one_pass_tells_what_the_other_methods_tell(digits_model):
+    samples = np.vstack([digits_of(TEST, range(10))[0][:60], 50 * digits_of(TEST, [3])[0][:5]])
+    judged = digits_model.judge(samples, 3)
+    decision, rows = digits_model.decision_function(samples), np.arange(65)
+    best = decision.argmax(axis=1)
+    np.testing.assert_array_equal(judged.labels, digits_model.predict(samples))
+    np.testing.assert_array_equal(judged.decision, decision[rows, best])
+    np.testing.assert_array_equal(judged.membership, digits_model.membership(samples)[rows, best])
+    everything, distances = digits_model.nearest_classes(samples, 99)
+    np.testing.assert_array_equal(judged.nearest, everything[:, :3])
+    np.testing.assert_array_equal(judged.distances, distances[:, :3])
+    assert np.all(np.diff(distances, axis=1) >= 0)
 
 
 def test_corrections_refresh_whatever_the_growth():

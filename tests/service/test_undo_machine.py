@@ -50,6 +50,8 @@ class UndoMachine(RuleBasedStateMachine):
         self.world = World.open(self.url, BASES[kind], self.settings)
         self.lists: list[list[tuple[int, Act]]] = [[]]  # of each version
         self.seed = 0
+        for thing, label in ((3, "d"), (4, "e"), (0, "a")):
+            self.learn(thing, label, "ann")
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
@@ -191,4 +193,4 @@ def _teach(model: Any, act: Act) -> NDArray[Any]:
 
 
 TestUndo = UndoMachine.TestCase
-TestUndo.settings = settings(max_examples=12, stateful_step_count=12, deadline=None)
+TestUndo.settings = settings(max_examples=15, stateful_step_count=12, deadline=None)

@@ -138,6 +138,27 @@ def test_names_are_refused_before_anything_is_written(world: World, things: Draw
     assert (world.history(), world.version, world.count()) == ([], 0, 1)
 
 
+def test_numbers_beyond_any_id_are_not_found(world: World) -> None:
+    huge = 2**70
+    for act in (
+        lambda: world.sample(huge),
+        lambda: world.thumbnail(huge),
+        lambda: world.cluster(huge),
+        lambda: world.features([huge]),
+        lambda: world.label([huge], "x", "ann"),
+        lambda: world.lease_cluster(huge, "ann"),
+        lambda: world.label_cluster(huge, "x", "ann"),
+        lambda: world.activate(huge, "ann"),
+        lambda: world.undo("ann", huge),
+        lambda: world.compare_versions(0, huge),
+    ):
+        with pytest.raises(NotFound):
+            act()
+    world.release_cluster(huge, "ann")
+    assert (world.history(before=huge), len(world.versions(before=huge))) == ([], 1)
+    assert world.pool(PoolFilter(), str(huge)).samples == []
+
+
 def test_an_act_the_model_cannot_take_is_refused_and_leaves_it_working(
     url: str, things: Draw, models: Models
 ) -> None:

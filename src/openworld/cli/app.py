@@ -11,11 +11,14 @@ from openworld._version import __version__
 from openworld.cli.compare import compare
 from openworld.cli.demo import demo
 from openworld.cli.evaluate import evaluate
+from openworld.cli.export import export
 from openworld.cli.extract import extract
 from openworld.cli.fit import fit
 from openworld.cli.inspect import inspect
+from openworld.cli.key import app as key
 from openworld.cli.learn import learn
 from openworld.cli.recognize import recognize
+from openworld.cli.serve import serve
 
 app = typer.Typer(
     name="openworld",
@@ -25,8 +28,9 @@ app = typer.Typer(
     help="Recognition in an open world: name the known, say unknown to the rest, learn it as it comes.",
     epilog="Start with: openworld demo",
 )
-for command in (fit, recognize, learn, inspect, extract, evaluate, compare, demo):
+for command in (fit, recognize, learn, inspect, extract, evaluate, compare, serve, export, demo):
     app.command()(command)
+app.add_typer(key, name="key")
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from openworld.evaluation.measures import Scores, oscr_curve
+from openworld.evaluation.reliability import reliability
 from openworld.evaluation.run import read_scores
 from openworld.evaluation.table import Table
 
@@ -62,6 +63,15 @@ def _figures(table: Table, data: str, output: Path) -> Iterator[tuple[str, str, 
             "the threshold of those that have one. The leftmost bar holds everything below it.",
             _histograms(table, data, output),
         )
+        reliable = _reliability(table, data, output)
+        if reliable is not None:
+            yield (
+                "reliability",
+                f"{name}: share of right answers against membership at the last stage, known and unknown "
+                "samples counting the same; on the diagonal a membership means what it says. Dots are as "
+                "large as the share of samples.",
+                reliable,
+            )
         yield "confusion", f"{name}: what became of known and of unknown samples.", _confusion(table, data)
     if len(table.tau_factors) > 1:
         yield "tau", f"{name}: accuracy against the threshold, as a multiple of tau.", _tau_sweep(table, data)
@@ -206,6 +216,30 @@ def _histograms(table: Table, data: str, output: Path) -> Figure:
     _label_rows(panels, "density")
     longest = max(panels, key=lambda panel: len(panel.get_legend_handles_labels()[1]))
     _legend_below(figure, longest, 3)
+    return figure
+
+
+def _reliability(table: Table, data: str, output: Path) -> Figure | None:
+    """Draw the reliability of every recognizer that has memberships, or nothing where none has."""
+    found = {}
+    for recognizer in table.recognizers:
+        orders = read_scores(output, data, recognizer)
+        if "known_membership" in orders[0]:
+            found[recognizer] = [
+                reliability(s["known_membership"], s["correct"], s["unknown_membership"]) for s in orders
+            ]
+    if not found:
+        return None
+    figure, panels = _new(len(found), 4.2, 4.0)
+    for panel, (recognizer, curves) in zip(panels, found.items(), strict=True):
+        panel.plot([0, 1], [0, 1], color="k", linestyle=":")
+        for curve in curves:
+            panel.plot(curve.membership, curve.right, color=_KNOWN, linewidth=1)
+            panel.scatter(curve.membership, curve.right, s=300 * curve.weight, color=_KNOWN, alpha=0.6)
+        error = np.mean([curve.error for curve in curves])
+        panel.set_title(f"{recognizer}: calibration error {error:.3f}", fontsize=10)
+        panel.set(xlabel="membership of the best class", xlim=(0, 1), ylim=(0, 1))
+    _label_rows(panels, "share of right answers")
     return figure
 
 

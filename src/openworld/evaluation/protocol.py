@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from openworld.data.dataset import Dataset
 from openworld.evaluation import measures as m
 from openworld.evaluation.experiment import Experiment
+from openworld.evaluation.reliability import reliability
 from openworld.evaluation.split import Split
 
 Row = dict[str, Any]
@@ -46,7 +47,8 @@ class Outcome:
     """What one recognizer did in one class order.
 
     `rows` hold the measured values, `timings` the seconds of the processor, and `scores` the scores of
-    the last stage with all unknown classes: `known`, `unknown` (the largest decision) and `correct`.
+    the last stage with all unknown classes: `known`, `unknown` (the largest decision), `correct`, and for
+    a recognizer that has `membership` that of the best class, `known_membership` and `unknown_membership`.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -114,11 +116,14 @@ def _test(
     samples = np.concatenate([known, split.test[np.isin(labels, split.unknown)]])
     X, truth = dataset.X[samples], dataset.y[samples]
     decision = recognizer.decision_function(X)
+    membership = recognizer.membership(X) if hasattr(recognizer, "membership") else None
     predictions = dict(_predictions(recognizer, X, experiment))
     for n_unknown in sorted({0, *experiment.unknown}):
         tested = np.isin(truth, split.unknown[:n_unknown])
         tested[: len(known)] = True
         values = _ranking(recognizer, decision[tested], truth[tested], len(known), outcome)
+        if membership is not None and n_unknown:
+            values["calibration_error"] = _calibration(decision, membership, tested, len(known), outcome)
         values["openness"] = m.openness(n_classes, n_classes + n_unknown)
         if n_unknown == 0:
             values["model_mib"] = array_bytes(recognizer) / 2**20
@@ -162,6 +167,19 @@ def _ranking(
         values |= {name: measure(scores) for name, measure in RANKED.items()}
         outcome.scores = {"known": best[:n_known], "unknown": best[n_known:], "correct": correct}
     return values
+
+
+def _calibration(
+    decision: NDArray[Any],
+    membership: NDArray[Any],
+    tested: NDArray[np.bool_],
+    n_known: int,
+    outcome: Outcome,
+) -> float:
+    """Measure how far the membership of the best class is from the share of right answers."""
+    best = membership[np.arange(len(decision)), decision.argmax(axis=1)][tested]
+    outcome.scores |= {"known_membership": best[:n_known], "unknown_membership": best[n_known:]}
+    return reliability(best[:n_known], outcome.scores["correct"], best[n_known:]).error
 
 
 def array_bytes(part: Any, seen: set[int] | None = None) -> int:

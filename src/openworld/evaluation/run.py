@@ -128,7 +128,7 @@ def read_scores(output: Path, data: str, recognizer: str) -> list[dict[str, NDAr
     found = []
     for name in read_facts(output)["parts"][f"{data}/{recognizer}"]:
         with np.load(output / "parts" / f"{name}.npz", allow_pickle=False) as scores:
-            found.append({key: scores[key] for key in ("known", "unknown", "correct")})
+            found.append({key: scores[key] for key in scores.files})
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
 from safetensors.numpy import save_file
 
 from openworld._version import __version__
@@ -37,13 +38,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     path : path
         The customary ending is `.ow`.
     """
-    document, arrays = describe(model)
-    text = as_text(document)
+    arrays, metadata = _parts(model)
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     os.close(handle)
     try:
-        save_file(arrays, temporary, metadata={"openworld": text, "sha256": _digest(text, arrays)})
+        save_file(arrays, temporary, metadata=metadata)
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -52,6 +52,30 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         Path(temporary).unlink(missing_ok=True)
         raise
     _flush_folder(target.parent)
+
+
+def dumps(model: Any) -> bytes:
+    """Return a fitted recognizer as the bytes of a model file."""
+    arrays, metadata = _parts(model)
+    return bytes(to_bytes(arrays, metadata=metadata))
+
+
+def loads(data: bytes) -> Any:
+    """Return the recognizer in the bytes of a model file; as `load`, and with its errors."""
+    # safetensors reads metadata from files only.
+    with tempfile.NamedTemporaryFile(suffix=".ow") as file:
+        file.write(data)
+        file.flush()
+        return load(file.name)
+
+
+def digest(data: bytes) -> str:
+    """Return the checksum in the bytes of a model file: equal models have equal checksums.
+
+    The bytes may differ, as safetensors puts its metadata in any order.
+    """
+    length = int.from_bytes(data[:8], "little")
+    return str(json.loads(data[8 : 8 + length])["__metadata__"]["sha256"])
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -100,6 +124,13 @@ def read_description(path: str | os.PathLike[str]) -> Document:
             return dict(document)
     except (SafetensorError, *_UNSOUND) as error:
         raise ModelFileError(f"{path} is not an openworld model file, or it is damaged.") from error
+
+
+def _parts(model: Any) -> tuple[Arrays, dict[str, str]]:
+    """Return the arrays and the metadata of a model file."""
+    document, arrays = describe(model)
+    text = as_text(document)
+    return arrays, {"openworld": text, "sha256": _digest(text, arrays)}
 
 
 def _refuse_folder(path: str | os.PathLike[str]) -> None:

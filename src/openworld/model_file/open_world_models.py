@@ -29,6 +29,8 @@ from openworld.model_file.packing import (
 from openworld.recognition import AdaptiveMetric, ClassStatistics, OpenWorldRecognizer
 from openworld.recognition.adaptive_metric import Whitening
 from openworld.recognition.class_out import ClassOut
+from openworld.recognition.current_model import CurrentModel, sorted_classes
+from openworld.recognition.growing_rows import GrowingRows
 from openworld.recognition.representation import Representation
 from openworld.recognition.reservoir import Reservoir
 
@@ -64,7 +66,8 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         arrays["length_sums"] = lengths.sums[rows, 0]
         arrays["length_scatter"] = np.array([lengths.class_scatter(label)[0, 0] for label in labels])
     if state is not None:
-        arrays |= {name: getattr(state[1], name) for name in ("unit_means", "penalties", "radii")}
+        arrays |= {name: getattr(state[1], name) for name in ("rows", "penalties", "radii")}
+        arrays["unit_means"] = state[1].unit_means.rows
     return document, arrays
 
 
@@ -165,18 +168,31 @@ def _restore_reservoir(
     return reservoir
 
 
-def _restore_state(document: Document | None, arrays: Arrays, metric: AdaptiveMetric) -> Any:
-    """Return when the metric was refreshed, the calibration, and the arrays that predictions read."""
+def _restore_state(
+    document: Document | None, arrays: Arrays, metric: AdaptiveMetric
+) -> tuple[float, CurrentModel] | None:
+    """Return when the metric was refreshed, and what predictions read."""
     if document is None:
         return None
     calibration = {name: require_number(value, "state") for name, value in document.items()}
     n_samples = calibration.pop("n_samples")
     n_classes = len(metric.statistics_)
     require(n_classes > 1 and calibration["slope"] > 0, "state")
+    rows, n_rows = arrays["rows"], len(arrays["unit_means"])
+    require(rows.dtype == np.int64 and rows.shape == (n_classes,), "state")
+    require(len(np.unique(rows)) == n_classes and rows.min() >= 0 and rows.max() < n_rows, "state")
     unit_means = require_floats(
-        arrays["unit_means"], (n_classes, metric.representation_.n_dimensions), "state", np.float32
+        arrays["unit_means"], (n_rows, metric.representation_.n_dimensions), "state", np.float32
     )
     penalties = require_floats(arrays["penalties"], (n_classes,), "state", np.float32)
     radii = require_floats(arrays["radii"], (n_classes,), "state")
     require(bool(np.all(radii > 0)), "state")
-    return n_samples, ClassOut(**calibration), unit_means, penalties, radii
+    return n_samples, CurrentModel(
+        sorted_classes(metric.statistics_)[0],
+        metric.whitening_,
+        GrowingRows(unit_means, np.float32),
+        rows.astype(np.intp),
+        penalties,
+        radii,
+        ClassOut(**calibration),
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from openworld.recognition import F1, OpenWorldError, FalseAcceptRate, KnownRecall
+from openworld.recognition import F1, FalseAcceptRate, KnownRecall, OpenWorldError
 from openworld.recognition.labels import label_kind
 
 Arrays = dict[str, NDArray[Any]]

@@ -370,7 +370,9 @@ class ClassStatistics:
         self, rows: NDArray[np.intp], other: ClassStatistics, between: Floats, sign: Literal[1, -1]
     ) -> None:
         if self._pooled is not None and other._pooled is not None:
-            self._pooled += sign * (other._pooled + between.T @ between)
+            self._pooled += other._pooled if sign > 0 else -other._pooled
+            if between.any():  # not where all classes are new
+                self._pooled += sign * (between.T @ between)
         for i, row in enumerate(rows if self.scatter_kind == "per_class" else ()):
             self._class_scatter[row] += sign * (other._class_scatter[i] + np.outer(between[i], between[i]))
 

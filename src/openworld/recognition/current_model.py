@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from openworld.recognition.adaptive_metric import AdaptiveMetric, Whitening, unit
 from openworld.recognition.class_out import ClassOut, filled, tightness
 from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.growing_rows import GrowingRows
 from openworld.recognition.labels import as_array
 from openworld.recognition.radial import radii_of
 from openworld.recognition.reservoir import Reservoir
@@ -20,6 +21,30 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 _TIGHTNESS_SAMPLES = 6000
+
+
+class Judgement(NamedTuple):
+    """What a recognizer says about samples.
+
+    Attributes
+    ----------
+    labels : array of shape (n_samples,)
+        The class, or unknown.
+    decision : array of shape (n_samples,)
+        The largest decision: positive accepts.
+    membership : array of shape (n_samples,)
+        How likely the sample is of the class with the largest decision, from 0 to 1.
+    nearest : array of shape (n_samples, n)
+        The most similar classes, nearest first.
+    distances : array of shape (n_samples, n)
+        ``1 - s_c(x)`` of these.
+    """
+
+    labels: NDArray[Any]
+    decision: Doubles
+    membership: Doubles
+    nearest: NDArray[Any]
+    distances: Doubles
 
 
 @dataclass(frozen=True)
@@ -31,8 +56,11 @@ class CurrentModel:
     classes : array of shape (K,)
         Sorted.
     whitening : Whitening
-    unit_means : array of shape (K, L)
-        Directions of the class means.
+    unit_means : GrowingRows
+        Directions of the class means, in the order in which they were learnt, so that one more costs no copy
+        of the others.
+    rows : array of shape (K,)
+        The row of each class in `unit_means`.
     penalties : array of shape (K,)
         What the tightness of each class takes off its similarity.
     radii : array of shape (K,)
@@ -42,16 +70,59 @@ class CurrentModel:
 
     classes: NDArray[Any]
     whitening: Whitening
-    unit_means: Floats
+    unit_means: GrowingRows
+    rows: NDArray[np.intp]
     penalties: Floats
     radii: Doubles
     calibration: ClassOut
 
     def scores(self, represented: Floats) -> Floats:
         """Return ``cos(x, mu_c) - w r_c`` of represented samples and every class, shape (n, K)."""
-        scores = unit(self.whitening(represented)) @ self.unit_means.T
+        scores = unit(self.whitening(represented)) @ self.unit_means.rows.T
+        if len(self.rows) < scores.shape[1] or np.any(self.rows[1:] < self.rows[:-1]):
+            scores = scores[:, self.rows]
         scores -= self.penalties
         return np.asarray(scores)
+
+    def best(self, scores: Floats, radial: Doubles | float) -> tuple[NDArray[np.intp], Doubles]:
+        """Return the position of the class with the largest decision, and that decision, shapes (n,)."""
+        rows = np.arange(len(scores))
+        if isinstance(radial, float):  # all samples are short: the largest score decides
+            best = scores.argmax(axis=1)
+            return best, self.decision(scores[rows, best], radial)
+        decision = self.decision(scores, radial)
+        best = decision.argmax(axis=1)
+        return best, decision[rows, best]
+
+    def membership(self, scores: Floats, radial: Doubles | float) -> Doubles:
+        """Return the calibrated probabilities, which fall to 0 away from the data."""
+        return np.asarray(self.calibration.probability(scores) * radial)
+
+    def judge(
+        self, scores: Floats, radial: Doubles | float, n: int
+    ) -> tuple[NDArray[np.intp], Doubles, Doubles, NDArray[np.intp], Doubles]:
+        """Return best class, its decision and membership, and the n nearest classes with ``1 - s``."""
+        rows, n = np.arange(len(scores)), min(n, scores.shape[1])
+        best, decision = self.best(scores, radial)
+        factor = radial if isinstance(radial, float) else radial[rows, best]
+        nearest = np.sort(np.argpartition(-scores, n - 1, axis=1)[:, :n], axis=1)
+        near = np.take_along_axis(scores, nearest, axis=1)
+        order = np.argsort(-near, axis=1, kind="stable")
+        distances = 1 - np.take_along_axis(near, order, axis=1).astype(np.float64)
+        nearest = np.take_along_axis(nearest, order, axis=1)
+        return best, decision, self.membership(scores[rows, best], factor), nearest, distances
+
+    def renamed(self, old: Any, new: Any) -> CurrentModel:
+        """Return the model with a class under another name."""
+        names = as_array([new if label == old else label for label in self.classes.tolist()])
+        order = np.argsort(names, kind="stable")
+        return replace(
+            self,
+            classes=names[order],
+            rows=self.rows[order],
+            penalties=self.penalties[order],
+            radii=self.radii[order],
+        )
 
     def decision(self, scores: Floats, radial: Doubles | float) -> Doubles:
         """Return angular times radial factor, minus the threshold.
@@ -80,26 +151,32 @@ def make_model(
     """Make the model from statistics and reservoir.
 
     Where a previous model by the same metric is given, only the classes that changed since then are made
-    anew, so learning one class costs little however many there are.
+    anew, so learning one class costs little however many there are. Its rows are taken over: it is not to
+    be used afterwards.
     """
     classes, order = sorted_classes(metric.statistics_)
-    unit_means = np.empty((len(classes), metric.representation_.n_dimensions), dtype=np.float32)
-    penalties = np.empty(len(classes), dtype=np.float32)
-    new = np.ones(len(classes), dtype=bool)
-    if previous is not None:
-        rows = np.searchsorted(previous.classes, classes).clip(max=len(previous.classes) - 1)
-        new = previous.classes[rows] != classes
-        new |= np.isin(classes, as_array(list(changed)))
-        unit_means[~new], penalties[~new] = previous.unit_means[rows[~new]], previous.penalties[rows[~new]]
+    if previous is None:
+        unit_means = GrowingRows(np.empty((0, metric.representation_.n_dimensions)), np.float32)
+        rows = np.full(len(classes), -1, dtype=np.intp)
+        penalties = np.empty(len(classes), dtype=np.float32)
+    else:
+        unit_means = previous.unit_means
+        found = np.searchsorted(previous.classes, classes).clip(max=len(previous.classes) - 1)
+        rows = np.where(previous.classes[found] == classes, previous.rows[found], -1)
+        penalties = previous.penalties[found]
+    new = (rows < 0) | np.isin(classes, as_array(list(changed)))
 
     counts = metric.statistics_.counts[order[new]]
     means = metric.statistics_.sums[order[new]] / counts[:, np.newaxis]
     whitened = metric.whitening_(means.astype(np.float32))
-    unit_means[new] = unit(whitened)
+    first, n_added = len(unit_means), int(np.sum(rows < 0))
+    unit_means.extend(np.empty((n_added, whitened.shape[1]), dtype=np.float32))
+    rows[rows < 0] = np.arange(first, first + n_added)
+    unit_means.rows[rows[new]] = unit(whitened)
     per_class = int(np.clip(_TIGHTNESS_SAMPLES // len(classes), 4, reservoir.size))
     samples, codes = reservoir.samples(classes[new], per_class)
     shown = metric.whitening_(metric.representation_(samples))
     tight = tightness(unit(shown), shown, codes, whitened, counts)
     penalties[new] = np.float32(calibration.weight) * tight
     radii = radii_of(lengths, classes)
-    return CurrentModel(classes, metric.whitening_, unit_means, filled(penalties), radii, calibration)
+    return CurrentModel(classes, metric.whitening_, unit_means, rows, filled(penalties), radii, calibration)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 
 class GrowingRows:
-    """A float64 array of rows that doubles its room when full.
+    """An array of rows that doubles its room when full.
 
     Appending a row costs O(1) amortized and removing one moves only the last row into the gap, so
     learning or forgetting a class costs the same with ten classes and with a million.
@@ -16,25 +18,27 @@ class GrowingRows:
     ----------
     rows : array of shape (n, ...)
         The rows to start with; copied.
+    dtype : dtype, default=float64
     """
 
-    def __init__(self, rows: NDArray[np.float64]) -> None:
-        self._room = np.array(rows, dtype=np.float64)
+    def __init__(self, rows: NDArray[Any], dtype: DTypeLike = np.float64) -> None:
+        self._room = np.array(rows, dtype=dtype)
         self._used = len(rows)
 
     def __len__(self) -> int:
         return self._used
 
     @property
-    def rows(self) -> NDArray[np.float64]:
+    def rows(self) -> NDArray[Any]:
         """The rows in use, as a view: writing to it writes to the rows."""
         return self._room[: self._used]
 
-    def extend(self, rows: NDArray[np.float64]) -> None:
+    def extend(self, rows: NDArray[Any]) -> None:
         """Append rows at the end."""
         needed = self._used + len(rows)
         if needed > len(self._room):
-            room = np.empty((max(needed, 2 * len(self._room)), *self._room.shape[1:]))
+            shape = max(needed, 2 * len(self._room)), *self._room.shape[1:]
+            room = np.empty(shape, dtype=self._room.dtype)
             room[: self._used] = self.rows
             self._room = room
         self._room[self._used : needed] = rows
@@ -47,4 +51,4 @@ class GrowingRows:
 
     def copy(self) -> GrowingRows:
         """Return an independent copy without spare room."""
-        return GrowingRows(self.rows)
+        return GrowingRows(self.rows, self._room.dtype)

@@ -41,6 +41,15 @@ def check_announced(y: ArrayLike, classes: ArrayLike | None) -> None:
         raise ValueError("y holds a label that is not in `classes`; leave `classes` out.")
 
 
+def check_range(samples: NDArray[Any]) -> None:
+    """Refuse values that float32 cannot hold."""
+    if samples.dtype.kind == "f" and max(samples.max(), -samples.min()) > np.finfo(np.float32).max:
+        raise ValueError(
+            f"X holds values beyond {np.finfo(np.float32).max:.2g}, too large to learn from: look for wrong "
+            "values in X."
+        )
+
+
 def as_float(X: NDArray[Any]) -> NDArray[Any]:
     """Return float64, or float32 for what float32 holds exactly."""
     return X.astype(np.float32 if np.can_cast(X.dtype, np.float32) else np.float64, copy=False)

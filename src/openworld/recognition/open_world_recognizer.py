@@ -20,16 +20,17 @@ from openworld.recognition.adaptive_metric import (
 )
 from openworld.recognition.class_out import ClassOut, calibrate, hold_out
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.current_model import CurrentModel, make_model, sorted_classes
+from openworld.recognition.current_model import CurrentModel, Judgement, make_model, sorted_classes
 from openworld.recognition.labels import answers, as_array, as_key, check_labels, check_unknown_label
 from openworld.recognition.learning import (
     check_announced,
+    check_range,
     continue_training,
     start_training,
     unchanged_on_error,
 )
 from openworld.recognition.radial import length_statistics, radial_factor
-from openworld.recognition.reservoir import Reservoir
+from openworld.recognition.reservoir import Reservoir, precise_enough
 from openworld.recognition.threshold import Objective, OpenWorldError
 
 Floats = NDArray[np.float32]
@@ -145,10 +146,10 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with unchanged_on_error(self):
             self._check_parameters()
             samples, labels = start_training(self, X, y)
-            _check_range(samples)
+            check_range(samples)
             if len(np.unique(labels)) < 2:
                 raise ValueError("OpenWorldRecognizer needs at least 2 classes to start with; got 1 class.")
-            self.reservoir_ = Reservoir(self.reservoir_size, dtype=_reservoir_dtype(samples))
+            self.reservoir_ = Reservoir(self.reservoir_size, dtype=precise_enough(samples))
             self.reservoir_.add(samples, labels)
             self._lengths = length_statistics(samples, labels)
             candidates = [metric.fit(samples, labels) for metric in self._candidates(samples.shape[1])]
@@ -200,7 +201,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.fit(X, y)
         with unchanged_on_error(self):
             samples, labels = continue_training(self, X, y)
-            _check_range(samples)
+            check_range(samples)
             batch = represented_statistics(self.metric_.representation_, samples, labels)
             lengths = length_statistics(samples, labels)
             self.statistics_.check_combines(batch)
@@ -234,7 +235,10 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.statistics_.rename(old, new)
         self._lengths.rename(old, new)
         self.reservoir_.rename(old, new)
-        self._classes_changed([new])
+        for made in ("model", "previous"):
+            if self._cache[made] is not None:
+                self._cache[made] = self._cache[made].renamed(as_key(old), as_key(new))
+        self._cache["changed"] = {as_key(new) if label == old else label for label in self._cache["changed"]}
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
         """Make one class of several, with the mean of all their samples."""
@@ -307,11 +311,26 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model = self._current()
         positions = []
         for scores, radial in self._scored_chunks(X, model):
-            decision = model.decision(scores, radial)
-            best = decision.argmax(axis=1)
-            accepted = decision[np.arange(len(best)), best] > 0
-            positions.append(np.where(accepted, best, -1))
+            best, decision = model.best(scores, radial)
+            positions.append(np.where(decision > 0, best, -1))
         return answers(model.classes, np.concatenate(positions), self.unknown_label_)
+
+    def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
+        """Answer all that may be asked about samples, in one pass.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, D)
+        n : int, default=5
+            How many of the nearest classes to tell.
+        """
+        model = self._current()
+        parts = [model.judge(scores, radial, n) for scores, radial in self._scored_chunks(X, model)]
+        best, decision, membership, nearest, distances = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
+        labels = answers(model.classes, np.where(decision > 0, best, -1), self.unknown_label_)
+        return Judgement(labels, decision, membership, model.classes[nearest], distances)
 
     def decision_function(self, X: ArrayLike) -> Doubles:
         """Return the decision on every class, shape (n, K), columns as in `classes_`; positive accepts."""
@@ -326,9 +345,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         all are small for an unknown sample, and all fall to 0 away from the data.
         """
         model = self._current()
-        parts = [
-            model.calibration.probability(scores) * radial for scores, radial in self._scored_chunks(X, model)
-        ]
+        parts = [model.membership(scores, radial) for scores, radial in self._scored_chunks(X, model)]
         return np.concatenate(parts)
 
     def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Doubles]:
@@ -340,10 +357,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         distances : array of shape (n_samples, n)
             ``1 - s_c(x)``, ascending.
         """
-        model = self._current()
-        scores = np.concatenate([scores for scores, _ in self._scored_chunks(X, model)])
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : min(n, len(model.classes))]
-        return model.classes[order], 1 - np.take_along_axis(scores.astype(np.float64), order, axis=1)
+        judged = self.judge(X, n)
+        return judged.nearest, judged.distances
 
     def _scored_chunks(self, X: ArrayLike, model: CurrentModel) -> Iterator[tuple[Floats, Doubles | float]]:
         """Yield scores and radial factors of a chunk of samples at a time."""
@@ -399,16 +414,14 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         metric: AdaptiveMetric,
         lengths: ClassStatistics,
         reservoir: Reservoir,
-        state: tuple[float, ClassOut, Floats, Floats, Doubles] | None,
+        state: tuple[float, CurrentModel] | None,
     ) -> None:
         """Set what was learnt, as read from a model file."""
         self.metric_, self._lengths, self.reservoir_ = metric, lengths, reservoir
         self._forget_model()
         if state is not None:
-            n_samples, calibration, unit_means, penalties, radii = state
-            classes, whitening = sorted_classes(metric.statistics_)[0], metric.whitening_
-            self._cache["metric"] = n_samples, calibration
-            self._cache["model"] = CurrentModel(classes, whitening, unit_means, penalties, radii, calibration)
+            n_samples, model = state
+            self._cache["metric"], self._cache["model"] = (n_samples, model.calibration), model
 
     def _classes_changed(self, labels: Iterable[Any]) -> None:
         """Keep the metric, if it may be kept, and what was made of the other classes."""
@@ -424,21 +437,3 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 _CALIBRATION_SAMPLES = 3000
-
-
-def _check_range(samples: NDArray[Any]) -> None:
-    if samples.dtype.kind == "f" and max(samples.max(), -samples.min()) > np.finfo(np.float32).max:
-        raise ValueError(
-            f"X holds values beyond {np.finfo(np.float32).max:.2g}, too large to learn from: look for wrong "
-            "values in X."
-        )
-
-
-def _reservoir_dtype(samples: NDArray[Any]) -> type[np.floating[Any]]:
-    """Return float32, unless rounding to it would blur what sets samples apart, as with a large offset."""
-    if np.can_cast(samples.dtype, np.float32):
-        return np.float32
-    largest, spread = np.abs(samples).max(axis=0).astype(np.float64), samples.std(axis=0, dtype=np.float64)
-    constant = spread <= 1e-12 * largest  # up to rounding
-    blurred = np.spacing(largest.astype(np.float32)) > 1e-3 * spread
-    return np.float64 if np.any(blurred & ~constant) else np.float32

@@ -98,3 +98,13 @@ class Reservoir:
         other._kept = {label: dict(kept) for label, kept in self._kept.items()}
         other._trimmed_to = self._trimmed_to
         return other
+
+
+def precise_enough(samples: NDArray[Any]) -> type[np.floating[Any]]:
+    """Return float32, unless rounding to it would blur what sets samples apart, as with a large offset."""
+    if np.can_cast(samples.dtype, np.float32):
+        return np.float32
+    largest, spread = np.abs(samples).max(axis=0).astype(np.float64), samples.std(axis=0, dtype=np.float64)
+    constant = spread <= 1e-12 * largest  # up to rounding
+    blurred = np.spacing(largest.astype(np.float32)) > 1e-3 * spread
+    return np.float64 if np.any(blurred & ~constant) else np.float32

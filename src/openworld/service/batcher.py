@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.service.judging import as_features
-from openworld.service.results import Answers, Item
+from openworld.service.results import Answers, Item, Refused
 from openworld.service.world import World
 
-Features = NDArray[np.floating[Any]]
 Row = dict[str, Any]
 
 _MOST_ROWS = 256
+_NOTHING = Item()
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Reply:
 
 @dataclass(frozen=True, eq=False)
 class _Order:
-    X: Features
+    X: NDArray[Any]
     items: Sequence[Item]
     remember: bool
     reply: asyncio.Future[Reply]
@@ -57,16 +57,19 @@ class Batcher:
     def __init__(self, world: World, observe: Callable[[Answers], None]) -> None:
         self._world, self._observe = world, observe
         self._waiting: list[_Order] = []
-        self._working = 0
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="openworld-recognition")
+        self._working = False
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="openworld-recognition")
         self.n_features = world.n_features
 
-    async def recognize(self, X: Any, items: Sequence[Item] | None = None, *, remember: bool = True) -> Reply:
+    async def recognize(
+        self, X: NDArray[Any], items: Sequence[Item] | None = None, *, remember: bool = True
+    ) -> Reply:
         """Recognize the samples of one request; raise `Refused` where they cannot be samples."""
-        features = as_features(X, self.n_features)
+        if X.ndim != 2 or X.shape[1] != self.n_features or not len(X):
+            as_features(X, self.n_features)  # says what is wrong
+            raise Refused("No samples were given.")
         loop = asyncio.get_running_loop()
-        things = [Item()] * len(features) if items is None else items
-        order = _Order(features, things, remember, loop.create_future())
+        order = _Order(X, [_NOTHING] * len(X) if items is None else items, remember, loop.create_future())
         self._waiting.append(order)
         if not self._working:
             self._start(loop)
@@ -79,13 +82,14 @@ class Batcher:
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hand the requests that wait, or as many as make a batch, to the thread."""
         orders = self._next_batch()
-        self._working += 1
+        self._working = True
         work = loop.run_in_executor(self._threads, self._work, orders)
         work.add_done_callback(lambda done: self._finish(loop, orders, done))
 
     def _next_batch(self) -> list[_Order]:
         first, n_rows = self._waiting[0], 0
-        orders, left = [], []
+        orders: list[_Order] = []
+        left: list[_Order] = []
         for order in self._waiting:
             if order.goes_with(first) and (not orders or n_rows + len(order.X) <= _MOST_ROWS):
                 orders.append(order)
@@ -95,33 +99,42 @@ class Batcher:
         self._waiting = left
         return orders
 
-    def _work(self, orders: Sequence[_Order]) -> list[Reply]:
+    def _work(self, orders: Sequence[_Order]) -> list[Reply | Exception]:
+        try:
+            return self._recognize(orders)
+        except Exception as error:
+            if len(orders) == 1:
+                return [error]
+            return [reply for order in orders for reply in self._work([order])]  # only one may be to blame
+
+    def _recognize(self, orders: Sequence[_Order]) -> list[Reply | Exception]:
         X = orders[0].X if len(orders) == 1 else np.concatenate([order.X for order in orders])
         items = [item for order in orders for item in order.items]
         answers = self._world.recognize(X, items, remember=orders[0].remember)
         self._observe(answers)
         rows = as_rows(answers)
-        replies, start = [], 0
+        replies: list[Reply | Exception] = []
         for order in orders:
-            part = rows[start : start + len(order.X)]
-            replies.append(Reply(answers.model_version, answers.threshold, part))
-            start += len(order.X)
+            replies.append(Reply(answers.model_version, answers.threshold, rows[: len(order.X)]))
+            del rows[: len(order.X)]
         return replies
 
     def _finish(
-        self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order], done: asyncio.Future[list[Reply]]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        orders: Sequence[_Order],
+        done: asyncio.Future[list[Reply | Exception]],
     ) -> None:
-        self._working -= 1
+        self._working = False
         if self._waiting:
             self._start(loop)
-        error = done.exception()
-        for i, order in enumerate(orders):
+        for order, reply in zip(orders, done.result(), strict=True):
             if order.reply.done():  # its client went away
                 continue
-            if error is not None:
-                order.reply.set_exception(error)
+            if isinstance(reply, Exception):
+                order.reply.set_exception(reply)
             else:
-                order.reply.set_result(done.result()[i])
+                order.reply.set_result(reply)
 
 
 def as_rows(answers: Answers) -> list[Row]:

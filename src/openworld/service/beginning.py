@@ -6,8 +6,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from openworld.model_file import digest, dumps
 from openworld.service.judging import threshold_of
-from openworld.service.model_bytes import check_serves, digest_of, from_bytes, to_bytes
+from openworld.service.model_bytes import check_serves, from_bytes
 from openworld.service.results import Refused
 from openworld.store import Database, log
 
@@ -19,7 +20,7 @@ def begin(database: Database, base_model: str | PathLike[str] | Any | None) -> N
     with database.write() as connection:
         begun = log.snapshot_histories(connection)
         if begun:
-            if data is not None and digest_of(data) != begun[0]:
+            if data is not None and digest(data) != begun[0]:
                 raise Refused(
                     "This database began with another model: start without naming a model to go on with it, "
                     "or give the new model a database of its own."
@@ -28,7 +29,7 @@ def begin(database: Database, base_model: str | PathLike[str] | Any | None) -> N
         if data is None or model is None:
             raise Refused("This database is new: name the model it is to begin with.")
         labels = sorted(str(label) for label in model.statistics_.labels)
-        log.add_snapshot(connection, digest_of(data), data, is_base=True)
+        log.add_snapshot(connection, digest(data), data, is_base=True)
         summary = {
             "added": labels,
             "removed": [],
@@ -36,11 +37,11 @@ def begin(database: Database, base_model: str | PathLike[str] | Any | None) -> N
             "classes": len(labels),
             "threshold": threshold_of(model),
         }
-        log.add_version(connection, 0, None, digest_of(data), summary)
+        log.add_version(connection, 0, None, digest(data), summary)
 
 
 def _bytes(base_model: str | PathLike[str] | Any) -> bytes:
     if isinstance(base_model, str | PathLike):
         return Path(base_model).read_bytes()
     check_serves(base_model)
-    return to_bytes(base_model)
+    return dumps(base_model)

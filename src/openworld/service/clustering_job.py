@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from openworld.discovery import Cancelled, PoolMap, find_clusters, map_2d
 from openworld.discovery.clusters import MIN_SIZE
+from openworld.service.metric_space import in_metric
 from openworld.service.results import ClusterDraft, PoolFilter
 from openworld.service.world import World
 
@@ -29,7 +30,7 @@ Tell = Callable[[str, Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class JobState:
-    """How far the clustering is; `done` of `total` are 0 before the first one. `seconds` the last one took."""
+    """How far the clustering is; the last one took `seconds`."""
 
     running: bool
     done: int
@@ -81,10 +82,18 @@ class ClusteringJob:
         """How far it is."""
         return self._state
 
-    @property
-    def map(self) -> PoolMap | None:
-        """Where the samples stand on the map, from the last run."""
-        return self._map
+    def places(self) -> dict[int, tuple[float, float, int | None]]:
+        """Return where the pending samples stood on the map at the last run, and their clusters now."""
+        where = self._map
+        if where is None:
+            return {}
+        ids, members = self._pending()
+        cluster_of = {sample: cluster for cluster, group in members.items() for sample in group}
+        positions, here = where.find(ids)
+        return {
+            sample: (x, y, cluster_of.get(sample))
+            for sample, (x, y) in zip(ids[here].tolist(), positions[here].tolist(), strict=True)
+        }
 
     def _run(self) -> None:
         n_new, n_pool, ended = 0, 0, -self._pause
@@ -156,7 +165,7 @@ class ClusteringJob:
     def _in_metric(self, ids: NDArray[np.int64]) -> NDArray[np.floating[Any]]:
         """Return the samples in metric space."""
         parts = [
-            self._world.in_metric(self._world.features(ids[start : start + _PAGE].tolist()))
+            in_metric(self._world, self._world.features(ids[start : start + _PAGE].tolist()))
             for start in range(0, len(ids), _PAGE)
         ]
         return np.concatenate(parts) if parts else np.empty((0, 1), dtype=np.float32)

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -29,6 +29,11 @@ class ServiceSettings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     workers: int = Field(1, ge=1, le=64, description="Processes; more than one needs PostgreSQL.")
     key: SecretStr | None = Field(None, min_length=16, description="A secret that admits as admin.")
+    session_secret: SecretStr | None = Field(
+        None,
+        min_length=16,
+        description="Signs session cookies; left out: kept in a file beside the SQLite database.",
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Names the service is reached by, beside those of this machine; by commas."
     )
@@ -53,7 +58,11 @@ class ServiceSettings(BaseSettings):
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        return (
+            tuple(part.strip() for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
 
     @classmethod
     def settings_customise_sources(
@@ -86,4 +95,8 @@ def load_settings(config: Path | None = None, **flags: Any) -> ServiceSettings:
     class Configured(ServiceSettings):
         model_config = SettingsConfigDict(toml_file=config)
 
-    return Configured(**{name: value for name, value in flags.items() if value is not None})
+    try:
+        return Configured(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
+        raise ValueError(f"The settings are wrong. {'; '.join(told)}") from error

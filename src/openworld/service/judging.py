@@ -41,18 +41,15 @@ class Judgement:
 
 def judge(model: Model, X: Features, n_nearest: int) -> Judgement:
     """Judge samples; the labels are those of `predict`."""
-    nearest, distances = model.nearest_classes(X, n_nearest)
-    distances = distances.astype(np.float64)
     if isinstance(model, NearestNonOutlier):
-        names = nearest[:, 0]
+        nearest, distances = model.nearest_classes(X, n_nearest)
+        distances = distances.astype(np.float64)
         decision = 1 - distances[:, 0] / model.tau_
-        known = distances[:, 0] < model.tau_
+        names, known = nearest[:, 0], distances[:, 0] < model.tau_
         membership = np.clip(decision, 0, 1)
     else:
-        decisions, rows = model.decision_function(X), np.arange(len(X))
-        best = decisions.argmax(axis=1)
-        names, decision = model.classes_[best], decisions[rows, best]
-        known, membership = decision > 0, model.membership(X)[rows, best]
+        names, decision, membership, nearest, distances = model.judge(X, n_nearest)
+        known = decision > 0
     labels = [
         name if is_known else None for name, is_known in zip(names.tolist(), known.tolist(), strict=True)
     ]

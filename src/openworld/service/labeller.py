@@ -178,10 +178,10 @@ class Labeller:
             raise Refused("No samples were given.")
         with self._database.read() as connection:
             found = samples.find(connection, ids)
+            missing = [i for i in ids if i not in found]
+            if missing:
+                raise NotFound(f"There is no sample {missing[0]}.")
             holder = None if who is None else clusters.held_by_others(connection, ids, who)
-        missing = [i for i in ids if i not in found]
-        if missing:
-            raise NotFound(f"There is no sample {missing[0]}.")
         if holder is not None:
             raise Conflict(f"{holder} is working on these samples now.")
         return [found[i] for i in ids]

@@ -59,6 +59,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._lock = threading.Lock()
         self._periods: deque[Period] = deque(maxlen=_PERIODS_KEPT)
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._usual: float | None = None  # the mean decision in the long run
         self._requests = Counter(
             "openworld_requests", "Requests.", ("method", "route", "status"), registry=self._registry
@@ -103,8 +104,12 @@ class Metrics:
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        which = method, route, status
+        if which not in self._children:  # finding them anew each time takes longer than counting
+            self._children[which] = self._requests.labels(*which), self._seconds.labels(route)
+        requests, latencies = self._children[which]
+        requests.inc()
+        latencies.observe(seconds)
         with self._lock:
             period = self._now()
             period.requests += 1

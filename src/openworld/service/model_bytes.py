@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from openworld import model_file
@@ -13,34 +10,17 @@ from openworld.service.acts import Model, bring_up_to_date
 from openworld.service.results import Refused
 
 
-def to_bytes(model: Model) -> bytes:
-    """Return the bytes of a model file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.ow")
-        model_file.save(model, path)
-        return path.read_bytes()
-
-
 def from_bytes(data: bytes) -> Model:
     """Return the model in the bytes of a model file, brought up to date."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.ow")
-        path.write_bytes(data)
-        model = model_file.load(path)
+    model = model_file.loads(data)
     check_serves(model)
     bring_up_to_date(model)
     return model  # type: ignore[no-any-return]
 
 
-def digest_of(data: bytes) -> str:
-    """Return the checksum that a model file carries: of the model, whatever the order in the file."""
-    length = int.from_bytes(data[:8], "little")
-    return str(json.loads(data[8 : 8 + length])["__metadata__"]["sha256"])
-
-
 def copy(model: Model) -> Model:
     """Return an independent model that is the same to the last bit."""
-    return from_bytes(to_bytes(model))
+    return from_bytes(model_file.dumps(model))
 
 
 def check_serves(model: Any) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from openworld.model_file import dumps
 from openworld.service.acts import Model, Step, apply, step_of
 from openworld.service.changes import Changes
 from openworld.service.history import Line, chain, learnt, link
 from openworld.service.judging import threshold_of
 from openworld.service.living_model import LivingModel
-from openworld.service.model_bytes import from_bytes, to_bytes
+from openworld.service.model_bytes import from_bytes
 from openworld.service.results import Conflict, Outcome, Refused
 from openworld.service.settings import WorldSettings
 from openworld.store import Database, log
@@ -241,7 +242,7 @@ class Scribe:
                 model, _ = reading.enter_context(self.living.reading())
                 history = self._hashes[-1]
                 self._since_snapshot, self._cost = 0, 0.0
-            data = to_bytes(model)
+            data = dumps(model)
         with self.database.write() as connection:
             kept = log.snapshot_histories(connection)
             if history not in kept:

@@ -30,6 +30,13 @@ class State:
     broadcast: Broadcast
     metrics: Metrics
 
+    def close(self) -> None:
+        """Stop what works in the background."""
+        self.broadcast.close()
+        self.clustering.close()
+        self.batcher.close()
+        self.broadcast.join()
+
 
 def get_state(request: Request) -> State:
     """Return the parts of the service that a request came to."""

@@ -13,13 +13,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from openworld.model_file import dumps
 from openworld.service.beginning import begin
 from openworld.service.changes import Changes, Subscription
 from openworld.service.classes import Classes
 from openworld.service.clustering import Clusters
 from openworld.service.key_ring import KeyRing
 from openworld.service.labeller import Labeller
-from openworld.service.model_bytes import to_bytes
 from openworld.service.pool import Pool
 from openworld.service.recognition import Recognition
 from openworld.service.rescoring import Rescorer
@@ -309,7 +309,7 @@ class World:
     def export_model(self) -> bytes:
         """Return the current model as the bytes of a model file."""
         with self._scribe.living.reading() as (model, _):
-            return to_bytes(model)
+            return dumps(model)
 
     def subscribe(self) -> Subscription:
         """Listen to changes: a context manager whose `get(timeout)` returns the next `Change`."""

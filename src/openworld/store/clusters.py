@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, sele
 
 from openworld.store.records import Cluster, ClusterDraft
 from openworld.store.samples import chunks
-from openworld.store.tables import clusters, samples
+from openworld.store.tables import LARGEST_ID, clusters, samples
 
 
 def cluster_list(connection: Connection) -> list[Cluster]:
@@ -21,6 +21,8 @@ def cluster_list(connection: Connection) -> list[Cluster]:
 
 def cluster(connection: Connection, cluster_id: int) -> Cluster | None:
     """Return one cluster that has pending samples."""
+    if abs(cluster_id) > LARGEST_ID:
+        return None
     row = connection.execute(
         _select().where(clusters.c.id == cluster_id).group_by(clusters.c.id)
     ).one_or_none()
@@ -45,7 +47,10 @@ def members(connection: Connection, cluster_ids: Sequence[int]) -> list[int]:
     return list(
         connection.execute(
             select(samples.c.id)
-            .where(samples.c.cluster_id.in_(cluster_ids), samples.c.state == "pending")
+            .where(
+                samples.c.cluster_id.in_([i for i in cluster_ids if abs(i) <= LARGEST_ID]),
+                samples.c.state == "pending",
+            )
             .order_by(samples.c.cluster_id, samples.c.cluster_rank, samples.c.id)
         ).scalars()
     )
@@ -113,6 +118,8 @@ def move_back(connection: Connection, moved: Mapping[str, Sequence[int]], out_of
 
 def lease(connection: Connection, cluster_id: int, who: str, seconds: float) -> bool:
     """Hold a cluster for some time, and tell whether that was possible: only one person holds it."""
+    if abs(cluster_id) > LARGEST_ID:
+        return False
     now = datetime.now(UTC)
     free = or_(clusters.c.holder.is_(None), clusters.c.held_until <= now, clusters.c.holder == who)
     result = connection.execute(
@@ -125,6 +132,8 @@ def lease(connection: Connection, cluster_id: int, who: str, seconds: float) -> 
 
 def release(connection: Connection, cluster_id: int, who: str) -> bool:
     """Let go of a cluster, and tell whether the person held it."""
+    if abs(cluster_id) > LARGEST_ID:
+        return False
     result = connection.execute(
         update(clusters)
         .where(clusters.c.id == cluster_id, clusters.c.holder == who)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from openworld.store.records import Version
 from openworld.store.samples import chunks
-from openworld.store.tables import events, snapshots, versions
+from openworld.store.tables import LARGEST_ID, events, snapshots, versions
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def newest(connection: Connection, before: int | None, limit: int, who: str | No
     """Return acts, newest first."""
     query = select(events).order_by(events.c.id.desc()).limit(limit)
     if before is not None:
-        query = query.where(events.c.id < before)
+        query = query.where(events.c.id < min(before, LARGEST_ID))
     if who is not None:
         query = query.where(events.c.who == who)
     return [_entry(row) for row in connection.execute(query)]
@@ -108,12 +108,14 @@ def version_list(connection: Connection, before: int | None = None, limit: int =
     """Return versions, newest first."""
     query = select(versions).order_by(versions.c.id.desc()).limit(limit)
     if before is not None:
-        query = query.where(versions.c.id < before)
+        query = query.where(versions.c.id < min(before, LARGEST_ID))
     return [Version(**row._mapping) for row in connection.execute(query)]
 
 
 def version(connection: Connection, number: int) -> Version | None:
     """Return one version, if there is one."""
+    if abs(number) > LARGEST_ID:
+        return None
     row = connection.execute(select(versions).where(versions.c.id == number)).one_or_none()
     return None if row is None else Version(**row._mapping)
 

@@ -9,9 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, or_, select, tuple_
 
 from openworld.store.records import PoolFilter, Sample
 from openworld.store.samples import Features, features_of, pool_after, sample_of, select_samples
-from openworld.store.tables import samples
-
-_LARGEST = 2**31 - 1
+from openworld.store.tables import LARGEST_ID, samples
 
 __all__ = ["count", "labelled", "page", "pool_after"]
 
@@ -72,7 +70,7 @@ def _place(cursor: str, n_parts: int) -> Any:
     parts = cursor.split(".")
     if len(parts) != n_parts or not all(part.isascii() and part.isdigit() for part in parts):
         raise BadCursor(cursor)
-    place = tuple(min(int(part), _LARGEST) for part in parts)
+    place = tuple(min(int(part), LARGEST_ID) for part in parts)
     return place if n_parts > 1 else place[0]
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, case, func, or_, select
 
 from openworld.store.database import Database
 from openworld.store.records import Item, Near, Sample, State
-from openworld.store.tables import features, samples, thumbnails
+from openworld.store.tables import LARGEST_ID, features, samples, thumbnails
 
 Features = NDArray[np.floating[Any]]
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def select_samples() -> Any:
 def find(connection: Connection, ids: Sequence[int]) -> dict[int, Sample]:
     """Return those of the samples that there are."""
     found: dict[int, Sample] = {}
-    for some in chunks(ids):
+    for some in chunks([i for i in ids if abs(i) <= LARGEST_ID]):
         rows = connection.execute(select_samples().where(samples.c.id.in_(some)))
         found.update((row.id, sample_of(row)) for row in rows)
     return found
@@ -160,7 +160,7 @@ def find_content(connection: Connection, hashes: Sequence[str]) -> dict[str, tup
 def features_of(connection: Connection, ids: Sequence[int]) -> Features:
     """Return the features of samples, in the order asked for; a KeyError names one that is not there."""
     found: dict[int, Features] = {}
-    for some in chunks(ids):
+    for some in chunks([i for i in ids if abs(i) <= LARGEST_ID]):
         rows = connection.execute(select(features).where(features.c.sample_id.in_(some)))
         found.update((row.sample_id, np.frombuffer(row.data, dtype=row.dtype)) for row in rows)
     return np.array([found[i] for i in ids])
@@ -168,6 +168,8 @@ def features_of(connection: Connection, ids: Sequence[int]) -> Features:
 
 def thumbnail_of(connection: Connection, sample_id: int) -> bytes | None:
     """Return the picture of a sample, if it has one."""
+    if abs(sample_id) > LARGEST_ID:
+        return None
     return connection.execute(
         select(thumbnails.c.data).where(thumbnails.c.sample_id == sample_id)
     ).scalar_one_or_none()

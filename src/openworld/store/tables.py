@@ -38,6 +38,9 @@ class UtcTime(TypeDecorator[datetime]):
         return None if value is None else datetime.fromtimestamp(value, UTC)
 
 
+LARGEST_ID = 2**31 - 1  # what the integer columns hold
+
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",

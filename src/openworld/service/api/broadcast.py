@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from openworld.service.results import Change
 from openworld.service.world import World
@@ -53,6 +54,10 @@ class Broadcast:
             yield listener
         finally:
             self._listeners.discard(listener)
+
+    def tell(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell all listeners of something that is not a change of the world, such as progress."""
+        self._tell(Change(0, kind, data))
 
     def _run(self) -> None:
         with self._world.subscribe() as subscription:

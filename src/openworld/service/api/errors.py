@@ -24,10 +24,10 @@ _NAMES = {
     415: "unsupported media type",
     422: "refused",
     429: "too many requests",
+    503: "unavailable",
 }
 _HINTS = {
     401: "Make a key with: openworld key create NAME --role labeller",
-    409: "Look at the present state, then decide again.",
     413: "Send fewer or smaller samples at a time.",
     429: "Wait as long as the Retry-After header says.",
 }
@@ -60,15 +60,10 @@ def error_response(error: StarletteHTTPException) -> Response:
     return Response(json.dumps(body), code, dict(error.headers or {}), "application/json")
 
 
-def as_http(error: Exception) -> HTTPException | None:
-    """Return what an error of the world is to a client, or None where it is none of theirs."""
-    if isinstance(error, Refused):
-        return HTTPException(422, str(error))
-    if isinstance(error, NotFound):
-        return HTTPException(404, str(error.args[0]) if error.args else "Not found.")
-    if isinstance(error, Conflict):
-        return HTTPException(409, str(error))
-    return None
+def as_http(error: Refused | NotFound | Conflict) -> HTTPException:
+    """Return what an error of the world is to a client."""
+    code = 422 if isinstance(error, Refused) else 404 if isinstance(error, NotFound) else 409
+    return HTTPException(code, str(error.args[0]) if error.args else None)
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -79,9 +74,8 @@ def add_handlers(app: FastAPI) -> None:
         return error_response(error)
 
     async def world(_: Request, error: Exception) -> Response:
-        told = as_http(error)
-        assert told is not None
-        return error_response(told)
+        assert isinstance(error, Refused | NotFound | Conflict)
+        return error_response(as_http(error))
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

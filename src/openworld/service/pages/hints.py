@@ -10,8 +10,9 @@ import numpy as np
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse
 
+from openworld.service.pages.frame import world_of
 from openworld.service.pages.groups import group_of
-from openworld.service.pages.rendering import fragment, world_of
+from openworld.service.pages.rendering import render
 from openworld.service.results import Near, NotFound
 from openworld.service.world import World
 
@@ -48,19 +49,20 @@ def hints(
     world = world_of(request)
     ids = _numbers(chosen) or group_of(cluster, text, like).ids(world, _JUDGED, _numbers(without))
     if not ids or not count:
-        return fragment("hints.html", options=[], preview=None, count=0)
+        return render("hints.html", options=[], preview=None, count=0, label=label)
     try:
         preview = world.preview(ids[:_JUDGED], label)
     except NotFound as error:
-        return fragment("message.html", message=str(error))
+        return render("message.html", message=str(error))
     counts = {info.label: info.count for info in world.classes()}
-    return fragment(
+    return render(
         "hints.html",
         options=_options(preview.nearest, list(counts), search),
         preview=preview if label.strip() else None,
         learnt_from=counts.get(preview.label, 0),
         taken_for=_taken_for(world, ids[:_JUDGED]),
         count=count,
+        label=label,
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import HTTPException, Request
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse
 
+from openworld.service.pages.rendering import render
 from openworld.service.security.doorkeeper import Person
 from openworld.service.state import get_state
+
+router = APIRouter()
 
 
 def person(request: Request) -> Person:
@@ -14,3 +18,10 @@ def person(request: Request) -> Person:
     if found is None:
         raise HTTPException(303, "Log in first.", {"Location": "/login"})
     return found
+
+
+@router.get("/login")
+def login(request: Request) -> HTMLResponse:
+    """Ask for a key or, while there are none, for a name; the script sends it to the API."""
+    doorkeeper = get_state(request).doorkeeper
+    return render("login.html", needs_key=doorkeeper.needs_key(), me=doorkeeper.who(request))

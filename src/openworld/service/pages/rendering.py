@@ -1,4 +1,4 @@
-"""Turning templates into answers: escaping, formats, and what is on every page."""
+"""Templates -> HTML: everything is escaped, and numbers and times are written as people read them."""
 
 from __future__ import annotations
 
@@ -6,46 +6,16 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from openworld.service.pages.people import person
-from openworld.service.state import get_state
-from openworld.service.world import World
-
-_NAVIGATION = (
-    ("/", "Unknowns"),
-    ("/map", "Map"),
-    ("/classes", "Classes"),
-    ("/try", "Try it"),
-    ("/dashboard", "Dashboard"),
-    ("/history", "History"),
-)
-_HEADERS = {"Cache-Control": "no-store"}
+from openworld.service.pages.static_files import FOLDER, MODULES
 
 
-def world_of(request: Request) -> World:
-    """Return the world that the application serves."""
-    return get_state(request).world
-
-
-def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """Render a whole page, with navigation and progress."""
-    world, me = world_of(request), person(request)
-    frame = {
-        "me": me,
-        "path": request.url.path,
-        "navigation": _NAVIGATION,
-        "progress": world.progress(me.name),
-        "version": world.version,
-    }
-    return fragment(template, status, **frame, **context)
-
-
-def fragment(template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """Render a template on its own: a part of a page that htmx puts in its place."""
-    return HTMLResponse(_templates.get_template(template).render(context), status, _HEADERS)
+def render(template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    """Render a template: a page, or a part of one that htmx puts in its place."""
+    html = _environment.get_template(template).render(context)
+    return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
 
 def _count(value: float) -> str:
@@ -77,11 +47,12 @@ def _segment(text: str) -> str:
     return quote(text, safe="")
 
 
-_templates = Environment(
+_environment = Environment(
     loader=PackageLoader("openworld.service.pages"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(count=_count, distance=_distance, ago=_ago, plural=_plural, segment=_segment)
+_environment.globals.update(static=FOLDER, modules=MODULES)
+_environment.filters.update(count=_count, distance=_distance, ago=_ago, plural=_plural, segment=_segment)

@@ -5,23 +5,31 @@ from __future__ import annotations
 import hashlib
 from importlib.resources import files
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Response
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "txt": "text/plain"}
 _FILES = {
     file.name: file.read_bytes() for file in files("openworld.service.pages").joinpath("static").iterdir()
 }
-_TAGS = {name: f'"{hashlib.sha256(data).hexdigest()[:16]}"' for name, data in _FILES.items()}
+_DIGEST = hashlib.sha256(b"".join(_FILES[name] for name in sorted(_FILES))).hexdigest()[:12]
+
+# The address changes with the content, so browsers need never ask whether a file has changed.
+FOLDER = f"/static/{_DIGEST}"
+MODULES = sorted(name for name in _FILES if name.endswith(".js") and name not in ("htmx.min.js", "login.js"))
 
 router = APIRouter()
 
 
-@router.get("/static/{name}")
-def static_file(name: str, request: Request) -> Response:
-    """Send a file; browsers ask each time whether it changed, which costs next to nothing."""
+@router.get("/static/{digest}/{name}")
+def static_file(digest: str, name: str) -> Response:
+    """Send a file."""
     if name not in _FILES:
         raise HTTPException(404, f"There is no file {name}.")
-    headers = {"ETag": _TAGS[name], "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-    if request.headers.get("if-none-match") == _TAGS[name]:
-        return Response(status_code=304, headers=headers)
-    return Response(_FILES[name], headers=headers, media_type=_TYPES[name.rpartition(".")[2]])
+    lasts = "public, max-age=31536000, immutable" if digest == _DIGEST else "no-cache"
+    return Response(_FILES[name], 200, {"Cache-Control": lasts}, _TYPES[name.rpartition(".")[2]])
+
+
+@router.get("/favicon.ico")
+def icon() -> Response:
+    """Send the icon to browsers that ask for it where it used to be."""
+    return static_file(_DIGEST, "icon.svg")

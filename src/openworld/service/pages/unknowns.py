@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from openworld.service.pages.frame import page, world_of
 from openworld.service.pages.groups import Group, after, group_of
 from openworld.service.pages.people import person
-from openworld.service.pages.rendering import fragment, page, world_of
+from openworld.service.pages.rendering import render
 from openworld.service.results import Cluster, NotFound, PoolFilter
 from openworld.service.world import World
 
@@ -40,7 +41,7 @@ def unknowns(request: Request) -> HTMLResponse:
 def cards(request: Request, start: Annotated[int, Query(ge=0, le=10**6)]) -> HTMLResponse:
     """Return more cards of the list."""
     world = world_of(request)
-    return fragment("cards.html", **_cards(world, world.clusters(), start, person(request).name))
+    return render("cards.html", **_cards(world, world.clusters(), start, person(request).name))
 
 
 def _cards(world: World, clusters: list[Cluster], start: int, me: str) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def workbench(request: Request, group: OfGroup) -> Response:
 def members(request: Request, group: OfGroup, after: Annotated[str, Query(max_length=40)]) -> HTMLResponse:
     """Return more tiles of a group."""
     samples, more = group.page(world_of(request), after)
-    return fragment("tiles.html", samples=samples, more=more, group=group)
+    return render("tiles.html", samples=samples, more=more, group=group)
 
 
 @router.get("/unknowns/ids")
@@ -97,7 +98,7 @@ def merging(request: Request, cluster: int) -> HTMLResponse:
     world, me = world_of(request), person(request).name
     others = [c for c in world.clusters() if c.id != cluster and c.holder in (None, me)][:_CARDS]
     samples = [(c, world.pool(PoolFilter(cluster=c.id), limit=1).samples) for c in others]
-    return fragment("merging.html", cluster=cluster, others=samples)
+    return render("merging.html", cluster=cluster, others=samples)
 
 
 @router.get("/unknowns/sample/{sample_id}")
@@ -106,5 +107,5 @@ def sample(request: Request, sample_id: int) -> HTMLResponse:
     try:
         found = world_of(request).sample(sample_id)
     except NotFound as error:
-        return fragment("message.html", 404, message=str(error))
-    return fragment("sample.html", sample=found)
+        return render("message.html", 404, message=str(error))
+    return render("sample.html", sample=found)

@@ -11,6 +11,7 @@ from typing import Annotated, get_args
 
 from fastapi import Depends, HTTPException, Request
 
+from openworld.service.checks import check_name
 from openworld.service.configuration import ServiceSettings
 from openworld.service.results import Key, Role
 from openworld.service.security.rate_limit import RateLimit
@@ -76,6 +77,10 @@ class Doorkeeper:
             raise _too_many(wait)
         return person
 
+    def admit_quickly(self, request: Request, role: Role) -> Person | None:
+        """Do as `admit` where the database need not be asked; else return None."""
+        return self.admit(request, role) if self._is_remembered(request) else None
+
     def who(self, request: Request) -> Person | None:
         """Return who makes a request, or None for someone unknown."""
         secret = _secret(request)
@@ -88,7 +93,7 @@ class Doorkeeper:
 
     def by_key(self, secret: str, address: str) -> Person | None:
         """Return whose key this is; one who tries many wrong ones has to wait."""
-        if self._key is not None and hmac.compare_digest(secret.encode(), self._key.encode()):
+        if self._is_setting(secret):
             return Person("admin", "admin")
         person = self._remember(f"key {secret}", lambda: _person(self._world.check_key(secret)))
         if person is None:
@@ -97,12 +102,15 @@ class Doorkeeper:
                 raise _too_many(wait)
         return person
 
+    def _is_setting(self, secret: str) -> bool:
+        return self._key is not None and hmac.compare_digest(secret.encode(), self._key.encode())
+
     def needs_key(self) -> bool:
         """Tell whether one needs a key: from the first one on."""
         return self._key is not None or self._remember("any", self._any_key) is not None
 
     def _any_key(self) -> Person | None:
-        return next((_person(key) for key in self._world.keys() if key.revoked_at is None), None)
+        return next(map(_person, self._valid_keys()), None)
 
     def _session(self, request: Request) -> Person | None:
         """Return the person of the cookie, who has the role that the key has now."""
@@ -118,21 +126,42 @@ class Doorkeeper:
         return None if self.needs_key() else Person(name, "admin")
 
     def _named(self, name: str) -> Person | None:
-        keys = (key for key in self._world.keys() if key.name == name and key.revoked_at is None)
-        return _person(next(keys, None))
+        return next((_person(key) for key in self._valid_keys() if key.name == name), None)
 
-    def session_for(self, person: Person, *, by_key: bool) -> str:
-        """Return the content of a session cookie."""
-        by = "none" if not by_key else "setting" if self._named(person.name) is None else "key"
-        return self._sessions.seal({"name": person.name, "by": by})
+    def _valid_keys(self) -> list[Key]:
+        keys = self._world.keys()
+        return [key for key in keys if key.revoked_at is None]
 
-    def _remember(self, question: str, answer: Callable[[], Person | None]) -> Person | None:
-        now = self._clock()
+    def log_in(self, secret: str | None, name: str | None, address: str) -> tuple[Person, str] | None:
+        """Return who logs in and the content of their session cookie, or None where the key is wrong."""
+        if secret:
+            person = self.by_key(secret, address)
+            by = "setting" if person is not None and self._is_setting(secret) else "key"
+        else:
+            wanted = check_name(name or LOCAL, "A person")
+            person, by = (None if self.needs_key() else Person(wanted, "admin")), "name"
+        if person is None:
+            return None
+        return person, self._sessions.seal({"name": person.name, "by": by})
+
+    def _is_remembered(self, request: Request) -> bool:
+        """Tell whether the answer to who makes a request is at hand."""
+        secret = _secret(request)
+        question = "any" if secret is None else f"key {secret}"
+        if secret is None and any(name == b"cookie" for name, _ in request.scope["headers"]):
+            return False
+        return self._fresh(question) is not None
+
+    def _fresh(self, question: str) -> tuple[float, Person | None] | None:
         with self._lock:
             before = self._remembered.get(question)
-        if before is not None and now - before[0] < _REMEMBERED_SECONDS:
+        return before if before and self._clock() - before[0] < _REMEMBERED_SECONDS else None
+
+    def _remember(self, question: str, answer: Callable[[], Person | None]) -> Person | None:
+        before = self._fresh(question)
+        if before is not None:
             return before[1]
-        found = answer()
+        now, found = self._clock(), answer()
         with self._lock:
             if len(self._remembered) >= _MOST_REMEMBERED:
                 self._remembered.clear()
@@ -141,10 +170,12 @@ class Doorkeeper:
 
 
 def _secret(request: Request) -> str | None:
-    given = request.headers.get("authorization")
+    headers = dict(request.scope["headers"])
+    given = headers.get(b"authorization")
     if given is None:
-        return request.headers.get("x-api-key")
-    kind, _, secret = given.partition(" ")
+        plain = headers.get(b"x-api-key")
+        return None if plain is None else plain.decode("latin-1")
+    kind, _, secret = given.decode("latin-1").partition(" ")
     return secret.strip() if kind.lower() == "bearer" else ""
 
 

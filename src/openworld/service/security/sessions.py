@@ -26,8 +26,7 @@ class Sessions:
 
     def seal(self, content: dict[str, str]) -> str:
         """Return the content as text for a cookie."""
-        sealed = self._signer.dumps(content)
-        return sealed if isinstance(sealed, str) else sealed.decode()
+        return str(self._signer.dumps(content))
 
     def open(self, sealed: str) -> dict[str, Any] | None:
         """Return the content of a cookie, or None where it is not ours or too old."""

@@ -47,6 +47,7 @@ async function sendAll() {
   for (let [act] = waiting(); act; [act] = waiting()) {
     const answer = await request(act);
     if (answer === null) {
+      keep(waiting().map(other => ({ ...other, late: true })));
       tell("waiting");
       for (const { id } of waiting()) settle(id, null);
       timer = setTimeout(send, pause);

@@ -20,6 +20,14 @@ export class LabelBox {
       const option = event.target.closest("[data-label]");
       if (option) this.take(option.dataset.label);
     });
+    form.addEventListener("htmx:after:settle", () => this.point());
+  }
+
+  /** Tell screen readers which suggestion is in the box. */
+  point() {
+    const option = this.options.find(({ dataset }) => dataset.label === this.input.value);
+    if (option) this.input.setAttribute("aria-activedescendant", option.id);
+    else this.input.removeAttribute("aria-activedescendant");
   }
 
   get options() { return [...this.form.querySelectorAll("#options [data-label]")]; }

@@ -3,7 +3,7 @@
 import { perform, takeBack, waiting } from "./acts.js";
 import { failed, leave, left, toast } from "./toasts.js";
 
-const LOOKS = 40, BETWEEN_LOOKS = 250;
+const LONGEST_PAUSE = 10000;
 
 const plural = (n, word) => `${n.toLocaleString()} ${word}${n === 1 ? "" : word.endsWith("s") ? "es" : "s"}`;
 
@@ -34,10 +34,11 @@ export async function show(outcome) {
   message.element.dataset.version = outcome.model_version;
   document.body.dispatchEvent(new CustomEvent("progress"));
   if (DONE[outcome.kind] || outcome.event_id === null) return;
-  for (let look = 0; look < LOOKS && message.element.isConnected; look++) {
-    await new Promise(resolve => setTimeout(resolve, BETWEEN_LOOKS));
-    const found = await fetch(`/rescored/${outcome.model_version}`).then(r => r.json()).catch(() => null);
-    if (!found?.done) continue;
+  for (let pause = 100; pause < LONGEST_PAUSE && message.element.isConnected; pause *= 1.5) {
+    await new Promise(resolve => setTimeout(resolve, pause));
+    const address = `/v1/versions/${outcome.model_version}/rescored`;
+    const found = await fetch(address).then(response => response.json()).catch(() => null);
+    if (!found) continue;
     message.say(words(outcome, found.recognized));
     document.body.dispatchEvent(new CustomEvent("progress"));
     return;
@@ -47,6 +48,7 @@ export async function show(outcome) {
 /** Do an act; go to another page, or show here what it did. Resolves to whether it was done. */
 export async function act(asked, then = null) {
   const answer = await perform(asked);
+  if (Array.isArray(answer?.data)) answer.data = answer.data.at(-1) ?? { event_id: null };
   if (answer?.ok && then) {
     leave(answer.data);
     location.assign(then);
@@ -90,7 +92,7 @@ export function watch() {
   });
   document.addEventListener("acts:answer", ({ detail: { act: done, answer } }) => {
     if (!answer.ok) failed(answer.data.detail ?? `${done.title}: the server answered ${answer.status}.`);
-    document.body.dispatchEvent(new CustomEvent("progress"));
+    else if (done.late) show(Array.isArray(answer.data) ? answer.data.at(-1) : answer.data);
   });
   const before = left();
   if (before) show(before);

@@ -63,12 +63,6 @@ export class Selection {
     if (count) count.textContent = this.count.toLocaleString();
   }
 
-  /** Take items out of the grid, as they are dealt with. */
-  remove(ids) {
-    const gone = new Set(ids);
-    for (const item of this.items) if (gone.has(Number(item.dataset.id))) item.remove();
-  }
-
   focusable(item) {
     if (!item) return;
     this.current?.setAttribute("tabindex", "-1");
@@ -108,7 +102,6 @@ export class Selection {
       this.focusable(item);
     });
     this.grid.addEventListener("focusin", event => itemOf(event) && this.focusable(itemOf(event)));
-    this.grid.addEventListener("htmx:after:settle", () => this.paint());
     new MutationObserver(() => this.paint()).observe(this.grid, { childList: true });
     this.grid.addEventListener("pointerdown", event => this.drag(event));
   }

@@ -1,0 +1,213 @@
+"""The service: against a bare endpoint, against predicting in process, and while it learns."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import multiprocessing
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+import httpx
+import numpy as np
+import uvicorn
+from fastapi import FastAPI, Request
+
+from benchmarks.speed.http_load import load, post
+from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer, save
+
+N_FEATURES = 1_280
+CONNECTIONS = 64
+ROUNDS = 10
+
+
+def _samples(centres: np.ndarray, per_class: int, seed: int, noise: float) -> np.ndarray:
+    """Draw non-negative features around class centres, as of a deep network."""
+    random = np.random.default_rng(seed)
+    X = np.repeat(centres, per_class, axis=0)
+    X = X + noise * random.standard_normal(X.shape, dtype=np.float32)
+    return np.maximum(X, 0).astype(np.float32)
+
+
+def _centres(n: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, N_FEATURES), dtype=np.float32)
+
+
+def _npy(X: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, X)
+    return file.getvalue()
+
+
+# -- the two servers, each in a process of its own ------------------------------------------------
+
+
+def _run_bare(pipe: Connection) -> None:
+    app = FastAPI()
+
+    @app.post("/v1/recognize.npy")
+    async def bare(request: Request) -> dict[str, str]:
+        await request.body()
+        return {"label": "constant"}
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            pipe.send(self.servers[0].sockets[0].getsockname()[1])
+
+    Server(uvicorn.Config(app, port=0, access_log=False, log_level="warning")).run()
+
+
+def _run_service(pipe: Connection, model: str, folder: str) -> None:
+    from openworld.service.configuration import load_settings
+    from openworld.service.server import serve
+
+    settings = load_settings(
+        model=model, database=f"sqlite:///{folder}/world.db", port=0, rate_limit=0, log_level="warning"
+    )
+    serve(settings, lambda address: pipe.send(int(address.rpartition(":")[2])))
+
+
+@contextmanager
+def _server(target: Any, *arguments: Any) -> Iterator[int]:
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=target, args=(there, *arguments))
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+# -- what is measured -----------------------------------------------------------------------------
+
+
+def _one_vector(bare: int, service: int, X: np.ndarray, seconds: float) -> None:
+    requests = [post("/v1/recognize.npy", _npy(x)) for x in X[:500]]
+    rates: dict[int, list[float]] = {bare: [], service: []}
+    for _ in range(ROUNDS):  # in turn, so that a slow moment of the machine hits both
+        for port in (bare, service):
+            latencies, failed, took = load(port, requests, CONNECTIONS, seconds / ROUNDS)
+            assert not failed, f"{failed} requests failed"
+            rates[port].append(len(latencies) / took)
+    best = {port: max(rate) for port, rate in rates.items()}
+    print(f"one vector, {CONNECTIONS} connections:")
+    print(f"  bare FastAPI endpoint    {best[bare]:8,.0f} requests/s")
+    print(f"  service, .npy            {best[service]:8,.0f} requests/s")
+    print(f"  ratio                    {best[service] / best[bare]:8.2f}", flush=True)
+
+
+def _batches(service: int, model: Any, X: np.ndarray, seconds: float) -> None:
+    batches = [X[start : start + 256] for start in range(0, 1024, 256)]
+    requests = [post("/v1/recognize.npy", _npy(batch)) for batch in batches]
+    inside, outside = [], []
+    for _ in range(ROUNDS):
+        started, n = perf_counter(), 0
+        while perf_counter() - started < seconds / ROUNDS:
+            model.predict(batches[n % len(batches)])
+            n += 1
+        inside.append(256 * n / (perf_counter() - started))
+        latencies, failed, took = load(service, requests, 4, seconds / ROUNDS)
+        assert not failed, f"{failed} requests failed"
+        outside.append(256 * len(latencies) / took)
+    print("batches of 256:")
+    print(f"  predict, in process      {max(inside):8,.0f} samples/s")
+    print(f"  service, .npy            {max(outside):8,.0f} samples/s")
+    print(f"  ratio                    {max(outside) / max(inside):8.2f}", flush=True)
+
+
+def _while_learning(service: int, X: np.ndarray, seconds: float) -> None:
+    requests = [post("/v1/recognize.npy", _npy(x)) for x in X[:500]]
+    ends, learnt = threading.Event(), []
+    new = _samples(_centres(10_000, 5), 3, 6, 0.7)
+
+    def teach() -> None:
+        with httpx.Client(base_url=f"http://127.0.0.1:{service}", timeout=60) as client:
+            while not ends.wait(1):
+                rows = new[3 * len(learnt) : 3 * len(learnt) + 3]
+                body = {"vectors": rows.tolist(), "labels": [f"taught {len(learnt)}"] * 3}
+                learnt.append(client.post("/v1/learn", json=body).raise_for_status())
+
+    def percentile() -> tuple[float, int]:
+        latencies, failed, _ = load(service, requests, 8, seconds)
+        return 1e3 * float(np.percentile(latencies, 99)), failed
+
+    quiet, failed_before = percentile()
+    teacher = threading.Thread(target=teach)
+    teacher.start()
+    busy, failed = percentile()
+    ends.set()
+    teacher.join()
+    print(f"recognition while a class is learnt every second, {seconds:g} s, 8 connections:")
+    print(f"  p99 quiet                {quiet:8.1f} ms")
+    print(f"  p99 while learning       {busy:8.1f} ms, {len(learnt)} classes learnt")
+    print(f"  ratio                    {busy / quiet:8.2f}")
+    print(f"  failed requests          {failed + failed_before:8d}", flush=True)
+
+
+def _label_to_recognized(n_classes: int, acts: int) -> None:
+    """With many classes and a frozen metric: from the label's POST to an answer with the new name."""
+    centres = _centres(n_classes, 0)
+    X, y = _samples(centres, 2, 1, 0.05), np.repeat([f"class {i}" for i in range(n_classes)], 2)
+    frozen = {
+        "NearestNonOutlier": NearestNonOutlier(EuclideanMetric(standardize=False), tau=10.0),
+        "OpenWorldRecognizer": OpenWorldRecognizer(n_lifted=0, refresh_growth=1.0),
+    }
+    new = _samples(_centres(acts, 9), 3, 2, 0.05)
+    for name, model in frozen.items():
+        with tempfile.TemporaryDirectory() as folder:
+            save(model.fit(X, y), Path(folder) / "model.ow")
+            with (
+                _server(_run_service, f"{folder}/model.ow", folder) as port,
+                httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
+            ):
+                times = [_label_one(client, new[3 * i : 3 * i + 3], f"new {i}") for i in range(acts)]
+        p50, p99 = 1e3 * np.percentile(times, [50, 99])
+        print(f"label's POST to being recognized, {n_classes:,} classes, {name}, frozen metric:")
+        print(f"  p50 {p50:.1f} ms, p99 {p99:.1f} ms", flush=True)
+
+
+def _label_one(client: httpx.Client, X: np.ndarray, label: str) -> float:
+    found = client.post("/v1/recognize.npy", content=_npy(X)).raise_for_status().json()
+    ids = [answer["sample_id"] for answer in found["answers"] if answer["unknown"]]
+    sleep(0.2)  # people take longer
+    started = perf_counter()
+    client.post("/v1/label", json={"sample_ids": ids, "label": label}).raise_for_status()
+    body = _npy(X[:1])
+    while True:
+        answer = client.post("/v1/recognize.npy?remember=false", content=body).raise_for_status().json()
+        if answer["answers"][0]["label"] == label:
+            return perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--classes", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement of throughput")
+    parser.add_argument("--learning-seconds", type=float, default=30.0)
+    parser.add_argument("--many-classes", type=int, default=10_000)
+    parser.add_argument("--acts", type=int, default=50)
+    options, _ = parser.parse_known_args()
+    X = _samples(_centres(options.classes, 0), 12, 1, 0.7)
+    y = np.repeat([f"class {i}" for i in range(options.classes)], 12)
+    model = OpenWorldRecognizer().fit(X, y)
+    some = X[np.random.default_rng(3).permutation(len(X))]
+    some = some[model.predict(some) != model.unknown_label_][:1024]  # the unknown are written to the disk
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, Path(folder) / "model.ow")
+        with _server(_run_bare) as bare, _server(_run_service, f"{folder}/model.ow", folder) as service:
+            _one_vector(bare, service, some, options.seconds)
+            _batches(service, model, some, options.seconds)
+            _while_learning(service, some, options.learning_seconds)
+    _label_to_recognized(options.many_classes, options.acts)
+
+
+if __name__ == "__main__":
+    main()

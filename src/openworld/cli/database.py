@@ -1,0 +1,34 @@
+"""What the commands on a database share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        help="URL of the database: sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME. "
+        "Left out: OPENWORLD_DATABASE, else sqlite:///openworld.db.",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Tell what goes wrong with a database, or with an act on it, in one line."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from openworld.service.results import Conflict, NotFound
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise ValueError(f"The database cannot be used: {reason}") from error
+    except (Conflict, NotFound) as error:
+        raise ValueError(error.args[0]) from error

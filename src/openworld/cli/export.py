@@ -1,0 +1,37 @@
+"""`openworld export`: take out of a database what was learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openworld.cli.database import DatabaseOption, plain_errors
+
+_FORMS = "model (.ow), labelled samples (.npz or .ndjson) or the log of acts (.ndjson)"
+
+
+def export(
+    what: Annotated[str, typer.Argument(help="model, labelled or log.")],
+    output: Annotated[Path, typer.Argument(help="The file to write: .ow, .npz or .ndjson.")],
+    database: DatabaseOption = None,
+) -> None:
+    """Write the model, the labelled samples or the log of a database to a file.
+
+    openworld export model animals.ow --database sqlite:///animals.db
+    """
+    from openworld.cli.console import messages, need
+
+    need("sqlalchemy", "pydantic_settings", extra="service")
+    from openworld.service.configuration import load_settings
+    from openworld.service.exporting import FORMS, write
+    from openworld.service.world import World
+
+    if (what, output.suffix) not in FORMS:
+        raise ValueError(f"What can be exported: {_FORMS}; got {what} to {output.name}.")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"{output}: the folder {output.parent} does not exist.")
+    with plain_errors(), World.open(load_settings(database=database).database) as world:
+        write(world, what, output)
+    messages.print(f"Wrote {output}.")

@@ -1,0 +1,77 @@
+"""`openworld key`: keys for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from openworld.cli.database import DatabaseOption, plain_errors
+
+if TYPE_CHECKING:
+    from openworld.service.key_ring import KeyRing
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the keys of a database.")
+
+NameArgument = Annotated[str, typer.Argument(help="Who has the key; it stands in the log of acts.")]
+
+
+class RoleName(StrEnum):
+    """What a key admits to."""
+
+    viewer = "viewer"
+    labeller = "labeller"
+    admin = "admin"
+
+
+@app.command()
+def create(
+    name: NameArgument,
+    role: Annotated[
+        RoleName, typer.Option(help="viewer looks, labeller also names, admin also forgets and goes back.")
+    ] = RoleName.labeller,
+    database: DatabaseOption = None,
+) -> None:
+    """Make a key and print its secret, which is not stored: keep it."""
+    from openworld.cli.console import messages
+
+    with _key_ring(database) as keys:
+        secret = keys.create(name, role.value)
+    messages.print(f"The key of {name} ({role.value}); it is shown once:", markup=False)
+    typer.echo(secret)
+
+
+@app.command("list")
+def list_keys(database: DatabaseOption = None) -> None:
+    """List the keys, without their secrets."""
+    with _key_ring(database) as keys:
+        for key in keys.all():
+            revoked = "" if key.revoked_at is None else f"  revoked {key.revoked_at:%Y-%m-%d}"
+            typer.echo(f"{key.name}  {key.role}  made {key.created_at:%Y-%m-%d}{revoked}")
+
+
+@app.command()
+def revoke(name: NameArgument, database: DatabaseOption = None) -> None:
+    """Make a key useless, within seconds."""
+    with _key_ring(database) as keys:
+        keys.revoke(name)
+
+
+@contextmanager
+def _key_ring(url: str | None) -> Iterator[KeyRing]:
+    from openworld.cli.console import need
+
+    need("sqlalchemy", "pydantic_settings", extra="service")
+    from openworld.service.configuration import load_settings
+    from openworld.service.key_ring import KeyRing
+    from openworld.store import Database
+
+    with plain_errors():
+        database = Database(load_settings(database=url).database)
+        try:
+            yield KeyRing(database)
+        finally:
+            database.close()

@@ -1,0 +1,161 @@
+"""What can be asked of the service, each endpoint once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from openworld.client.calls import Call, endpoint
+from openworld.client.records import Json, Outcome, Page, Recognized
+
+
+def _post(path: str, **body: Any) -> Call[Any]:
+    return Call("POST", path, {"json": {name: value for name, value in body.items() if value is not None}})
+
+
+def _get(path: str, **query: Any) -> Call[Any]:
+    return Call("GET", path, {"params": {name: value for name, value in query.items() if value is not None}})
+
+
+def _npy(X: ArrayLike) -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.ascontiguousarray(X), allow_pickle=False)
+    return file.getvalue()
+
+
+def _class(label: str) -> str:
+    return f"/v1/classes/{quote(label, safe='')}"
+
+
+class Endpoints:
+    """What can be asked of the service."""
+
+    @endpoint
+    def recognize(X: ArrayLike, remember: bool = True, nearest: int = 5) -> Call[Recognized]:
+        """Name the samples of an array of shape (n, D), or answer unknown."""
+        query = {"remember": str(remember).lower(), "nearest": nearest}
+        return Call("POST", "/v1/recognize.npy", {"content": _npy(X), "params": query})
+
+    @endpoint
+    def recognize_texts(texts: Sequence[str], remember: bool = True, nearest: int = 5) -> Call[Recognized]:
+        """Name texts, with a model that was fitted on texts."""
+        return _post("/v1/recognize", texts=list(texts), remember=remember, nearest=nearest)
+
+    @endpoint
+    def recognize_images(
+        images: Iterable[bytes], remember: bool = True, nearest: int = 5
+    ) -> Call[Recognized]:
+        """Name pictures, given as the bytes of their files, with a model that was fitted on pictures."""
+        files = [("files", (f"{i}", image)) for i, image in enumerate(images)]
+        query = {"remember": str(remember).lower(), "nearest": nearest}
+        return Call("POST", "/v1/recognize/images", {"files": files, "params": query})
+
+    @endpoint
+    def learn(X: ArrayLike, labels: Sequence[str]) -> Call[Outcome]:
+        """Learn labelled samples, of known and of new classes."""
+        return _post("/v1/learn", vectors=np.asarray(X).tolist(), labels=list(labels))
+
+    @endpoint
+    def learn_texts(texts: Sequence[str], labels: Sequence[str]) -> Call[Outcome]:
+        """Learn labelled texts."""
+        return _post("/v1/learn", texts=list(texts), labels=list(labels))
+
+    @endpoint
+    def learn_images(images: Iterable[bytes], labels: Sequence[str]) -> Call[Outcome]:
+        """Learn labelled pictures."""
+        files = [("files", (f"{i}", image)) for i, image in enumerate(images)]
+        return Call("POST", "/v1/learn/images", {"files": files, "data": {"labels": list(labels)}})
+
+    @endpoint
+    def pool(after: str | None = None, limit: int = 100, **filters: Any) -> Call[Page]:
+        """List samples, by default the pending ones; the filters are those of ``GET /v1/pool``."""
+        return _get("/v1/pool", after=after, limit=limit, **filters)
+
+    @endpoint
+    def clusters() -> Call[Json]:
+        """List the clusters of the pool, and how far the clustering is."""
+        return _get("/v1/clusters")
+
+    @endpoint
+    def label(sample_ids: Sequence[int], label: str) -> Call[Outcome]:
+        """Give samples a label, and learn them."""
+        return _post("/v1/label", sample_ids=list(sample_ids), label=label)
+
+    @endpoint
+    def label_cluster(cluster_id: int, label: str, without: Sequence[int] = ()) -> Call[Outcome]:
+        """Give the samples of a cluster a label, except some, and learn them."""
+        return _post("/v1/label", cluster_id=cluster_id, label=label, without=list(without))
+
+    @endpoint
+    def dismiss(sample_ids: Sequence[int], reason: str = "") -> Call[Outcome]:
+        """Take samples out of the pool that are no class, or bad input."""
+        return _post("/v1/dismiss", sample_ids=list(sample_ids), reason=reason)
+
+    @endpoint
+    def accept(sample_id: int, label: str) -> Call[Outcome]:
+        """Say that a rejected sample is of a known class."""
+        return _post("/v1/accept", sample_id=sample_id, label=label)
+
+    @endpoint
+    def classes(search: str = "") -> Call[list[Json]]:
+        """List the known classes."""
+        return _get("/v1/classes", search=search)
+
+    @endpoint
+    def change_class(
+        label: str, new_label: str | None = None, description: str | None = None
+    ) -> Call[list[Outcome]]:
+        """Rename or describe a class."""
+        body = {"label": new_label, "description": description}
+        given = {name: value for name, value in body.items() if value is not None}
+        return Call("PATCH", _class(label), {"json": given})
+
+    @endpoint
+    def merge_classes(labels: Sequence[str], into: str) -> Call[Outcome]:
+        """Make one class of several."""
+        return _post("/v1/classes/merge", labels=list(labels), into=into)
+
+    @endpoint
+    def forget(label: str) -> Call[Outcome]:
+        """Forget a class; its samples return to the pool."""
+        return Call("DELETE", _class(label))
+
+    @endpoint
+    def undo(event_id: int | None = None) -> Call[Outcome]:
+        """Undo an act: by default one's last."""
+        return _post("/v1/undo", event_id=event_id)
+
+    @endpoint
+    def redo(event_id: int | None = None) -> Call[Outcome]:
+        """Do an undone act again: by default what one undid last."""
+        return _post("/v1/redo", event_id=event_id)
+
+    @endpoint
+    def history(before: int | None = None, limit: int = 100) -> Call[list[Json]]:
+        """List acts, newest first."""
+        return _get("/v1/history", before=before, limit=limit)
+
+    @endpoint
+    def versions(before: int | None = None, limit: int = 100) -> Call[list[Json]]:
+        """List versions of the model, newest first."""
+        return _get("/v1/versions", before=before, limit=limit)
+
+    @endpoint
+    def activate(version: int) -> Call[Outcome]:
+        """Go back to the model of an earlier version."""
+        return _post(f"/v1/versions/{version}/activate")
+
+    @endpoint
+    def progress() -> Call[dict[str, int]]:
+        """Count samples by state, everyone's and one's own."""
+        return _get("/v1/progress")
+
+    @endpoint
+    def export_model() -> Call[bytes]:
+        """Return the model in force as the bytes of a file that `openworld.load` reads."""
+        return Call("GET", "/v1/export/model", {}, lambda response: bytes(response.content))

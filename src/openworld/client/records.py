@@ -1,0 +1,60 @@
+"""What the service answers, as typed dictionaries."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+Json = dict[str, Any]
+
+
+class Near(TypedDict):
+    """A class near a sample."""
+
+    label: str
+    distance: float
+
+
+class Answer(TypedDict):
+    """The answer on one sample; `label` is None for unknown, and `sample_id` for what was not stored."""
+
+    label: str | None
+    unknown: bool
+    decision: float
+    membership: float
+    distance: float
+    nearest: list[Near]
+    sample_id: int | None
+
+
+class Recognized(TypedDict):
+    """The answers on some samples, by one version of the model."""
+
+    model_version: int
+    threshold: float
+    answers: list[Answer]
+
+
+class Outcome(TypedDict):
+    """What an act did; `event_id` is None where there was nothing to do."""
+
+    event_id: int | None
+    kind: str
+    model_version: int
+    samples: int
+    added: list[str]
+    removed: list[str]
+
+
+class Page(TypedDict):
+    """Samples, and the `next` to give as `after` for more."""
+
+    samples: list[Json]
+    next: str | None
+
+
+class Event(TypedDict):
+    """Something that happened at the service."""
+
+    event: str
+    data: Any
+    id: NotRequired[str]

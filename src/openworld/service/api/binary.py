@@ -1,0 +1,184 @@
+"""The fast way to recognize: an array as it lies in memory, `.npy` or Arrow, and JSON back.
+
+It stands before the framework, without routing, pydantic and dependencies: for one vector they would take
+longer than the recognition.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+from fastapi import HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from numpy.typing import NDArray
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from openworld.service.api.errors import Error, as_http, error_response
+from openworld.service.api.recognition import check_batch, check_may_remember, told
+from openworld.service.results import Conflict, NotFound, Refused
+from openworld.service.state import State
+
+PATH = "/v1/recognize.npy"
+ARROW = "application/vnd.apache.arrow.stream"
+
+_ROUTE = SimpleNamespace(path=PATH)  # for the metrics
+_MAGIC = b"\x93NUMPY"
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class ArrayRecognition:
+    """Answers the requests for this one path, and passes all others on."""
+
+    def __init__(self, app: ASGIApp, *, service: State) -> None:
+        self._app, self._service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        scope["route"] = _ROUTE
+        try:
+            response = await self._answer(Request(scope, receive))
+        except HTTPException as error:
+            response = error_response(error)
+        except (Refused, NotFound, Conflict) as error:
+            response = error_response(as_http(error))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        service = self._service
+        person = service.doorkeeper.admit_quickly(request, "viewer")
+        if person is None:
+            person = await run_in_threadpool(service.doorkeeper.admit, request, "viewer")
+        remember, nearest = _options(request.scope["query_string"])
+        check_may_remember(person, remember)
+        body = await request.body()
+        is_npy = body.startswith(_MAGIC)
+        X = read_npy(body) if is_npy else await run_in_threadpool(_read_other, request, body)
+        check_batch(len(X), service.settings.max_batch)
+        reply = await service.batcher.recognize(X, remember=remember)
+        return Response(json.dumps(told(reply, nearest)), media_type="application/json")
+
+
+def _options(query: bytes) -> tuple[bool, int]:
+    if not query:
+        return True, 5
+    given = dict(parse_qsl(query.decode("latin-1")))
+    remember, nearest = given.get("remember", "true").lower(), given.get("nearest", "5")
+    if remember not in _FLAGS:
+        raise HTTPException(422, f"remember is true or false; got {remember!r}.")
+    if not (nearest.isascii() and nearest.isdecimal() and len(nearest) < 3 and int(nearest) <= 50):
+        raise HTTPException(422, f"nearest is a number from 0 to 50; got {nearest!r}.")
+    return _FLAGS[remember], int(nearest)
+
+
+def read_npy(body: bytes) -> NDArray[Any]:
+    """Return the array of a .npy file, as rows.
+
+    Raises
+    ------
+    Refused
+        If it holds Python objects, or is longer or shorter than it says.
+    """
+    width = 2 if body[6:7] == b"\x01" else 4
+    start = 8 + width + int.from_bytes(body[8 : 8 + width], "little")
+    shape, dtype = _header(body[:start])
+    if len(body) - start != math.prod(shape) * dtype.itemsize:
+        raise Refused(f"The .npy file is cut off, or too long, for an array of shape {shape}.")
+    return np.frombuffer(body, dtype, offset=start).reshape(shape)
+
+
+@lru_cache(256)
+def _header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and type of an array; requests repeat the same few headers."""
+    file = io.BytesIO(header)
+    try:
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran_order, dtype = read(file, max_header_size=1000)
+    except Exception as error:  # a damaged head shows itself in many ways
+        raise Refused(f"The head of the .npy file cannot be read: {error}") from error
+    if dtype.kind not in "fiub" or len(shape) not in (1, 2) or (fortran_order and len(shape) == 2):
+        raise Refused(
+            f"Send numbers of shape (n, D) or (D,) in C order; got {dtype} of shape {shape}"
+            f"{' in Fortran order' if fortran_order else ''}."
+        )
+    return (shape if len(shape) == 2 else (1, *shape)), dtype
+
+
+def _read_other(request: Request, body: bytes) -> NDArray[Any]:
+    if not request.headers.get("content-type", "").startswith("application/vnd.apache.arrow"):
+        raise Refused("The body is not a .npy file: send what numpy.save writes, or Arrow with its type.")
+    return read_arrow(body)
+
+
+def read_arrow(body: bytes) -> NDArray[Any]:
+    """Return the first column of an Arrow stream, lists of numbers of one length, as rows."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise HTTPException(415, "Arrow needs pyarrow on the server: send .npy.") from None
+    try:
+        with pyarrow.ipc.open_stream(body) as stream:
+            table = stream.read_all()
+        column = table.column(0).combine_chunks()
+        rows: NDArray[Any] = np.array(column.flatten().to_numpy(zero_copy_only=False))
+        return rows.reshape(len(column), -1)
+    except (pyarrow.ArrowException, ValueError, IndexError, AttributeError, OSError) as error:
+        raise Refused(
+            f"The body is not an Arrow stream with a column of lists of numbers: {error}"
+        ) from error
+
+
+def description() -> dict[str, Any]:
+    """Return what OpenAPI says about this route."""
+    failure = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Error.__name__}"}}}
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    return {
+        "post": {
+            "tags": ["recognize and learn"],
+            "summary": "Recognize Array",
+            "description": "Name each row of an array of shape (n, D) or (D,), or answer unknown.",
+            "operationId": "recognize_array",
+            "parameters": [
+                {"name": "remember", "in": "query", "schema": {"type": "boolean", "default": True}},
+                {
+                    "name": "nearest",
+                    "in": "query",
+                    "schema": {"type": "integer", "minimum": 0, "maximum": 50, "default": 5},
+                },
+            ],
+            "requestBody": {
+                "required": True,
+                "content": {"application/octet-stream": binary, ARROW: binary},
+            },
+            "responses": {
+                "200": {
+                    "description": "The answers.",
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Recognized"}}},
+                },
+                **{
+                    str(code): {"description": text, "content": failure}
+                    for code, text in (
+                        (401, "Key needed"),
+                        (403, "Not allowed"),
+                        (413, "Too large"),
+                        (415, "Unsupported media type"),
+                        (422, "Refused"),
+                        (429, "Too many requests"),
+                    )
+                },
+            },
+        }
+    }

@@ -1,0 +1,66 @@
+"""The known classes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from openworld.service.api.errors import errors
+from openworld.service.api.questions import ClassBody, MergeClassesBody
+from openworld.service.results import ClassInfo, Outcome, Refused
+from openworld.service.security.doorkeeper import Admin, Labeller, Viewer
+from openworld.service.state import Service
+
+router = APIRouter(prefix="/v1/classes", tags=["classes"], responses=errors(401, 403, 422, 429))
+
+ClassLabel = Annotated[str, Path(max_length=400, description="The name of a class.")]
+
+
+@router.get("")
+def classes(
+    service: Service,
+    _: Viewer,
+    search: Annotated[str, Query(max_length=200, description="A part of the name, whatever the case.")] = "",
+    limit: Annotated[int, Query(ge=1, le=100_000)] = 1000,
+) -> list[ClassInfo]:
+    """List the classes by name; those that begin with the search come first."""
+    wanted = search.casefold().strip()
+    found = [info for info in service.world.classes() if wanted in info.label.casefold()]
+    if wanted:
+        found.sort(key=lambda info: not info.label.casefold().startswith(wanted))
+    return found[:limit]
+
+
+@router.post("/merge", responses=errors(404, 409))
+def merge(body: MergeClassesBody, service: Service, person: Labeller) -> Outcome:
+    """Make one class of several."""
+    return service.world.merge(body.labels, body.into, person.name)
+
+
+@router.get("/{label:path}", responses=errors(404))
+def class_info(
+    label: ClassLabel, service: Service, _: Viewer, examples: Annotated[int, Query(ge=0, le=1000)] = 12
+) -> ClassInfo:
+    """Return a class with its nearest other class and some examples."""
+    return service.world.class_info(label, examples)
+
+
+@router.patch("/{label:path}", responses=errors(404, 409))
+def change(label: ClassLabel, body: ClassBody, service: Service, person: Labeller) -> list[Outcome]:
+    """Rename or describe a class, or both; each is an act that can be undone."""
+    if body.label is None and body.description is None:
+        raise Refused("Give a label, a description, or both.")
+    outcomes = []
+    if body.label is not None and body.label.strip() != label:
+        outcomes.append(service.world.rename(label, body.label, person.name))
+        label = body.label.strip()
+    if body.description is not None:
+        outcomes.append(service.world.describe(label, body.description, person.name))
+    return outcomes
+
+
+@router.delete("/{label:path}", responses=errors(404, 409))
+def forget(label: ClassLabel, service: Service, person: Admin) -> Outcome:
+    """Forget a class; its stored samples return to the pool."""
+    return service.world.forget(label, person.name)

@@ -1,0 +1,49 @@
+"""Changes as they happen, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter
+from starlette.responses import StreamingResponse
+
+from openworld.service.api.errors import errors
+from openworld.service.results import Change
+from openworld.service.security.doorkeeper import Viewer
+from openworld.service.state import Service, State
+
+router = APIRouter(prefix="/v1", tags=["events"], responses=errors(401, 403, 429))
+
+HEARTBEAT_SECONDS = 15.0
+
+
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def events(service: Service, _: Viewer) -> StreamingResponse:
+    """Stream what happens: act, rescored, clusters, clustering, lease, unknown; each with data in JSON."""
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_stream(service), media_type="text/event-stream", headers=headers)
+
+
+async def _stream(service: State) -> AsyncIterator[bytes]:
+    async with service.broadcast.listening() as listener:
+        yield b"retry: 2000\n: hello\n\n"
+        while True:
+            try:
+                change = await asyncio.wait_for(listener.get(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            if change is None:
+                return
+            yield as_event(change)
+
+
+def as_event(change: Change) -> bytes:
+    """Return a change as the lines of an event."""
+    return f"id: {change.id}\nevent: {change.kind}\ndata: {json.dumps(dict(change.data))}\n\n".encode()

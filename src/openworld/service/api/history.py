@@ -1,0 +1,85 @@
+"""What happened: acts, undoing them, and versions of the model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Path, Query
+
+from openworld.service.api.errors import errors
+from openworld.service.api.questions import EventBody, Id
+from openworld.service.results import Comparison, Event, Outcome, Rescored, Version
+from openworld.service.security.doorkeeper import Admin, Labeller, Person, Viewer
+from openworld.service.state import Service, State
+
+router = APIRouter(prefix="/v1", tags=["history"], responses=errors(401, 403, 422, 429))
+
+VersionId = Annotated[Id, Path(description="The number of a version.")]
+
+
+@router.post("/undo", responses=errors(404, 409))
+def undo(body: EventBody, service: Service, person: Labeller) -> Outcome:
+    """Undo an act: by default one's last. Those of others are the admin's to undo."""
+    _check_own(body.event_id, service, person)
+    return service.world.undo(person.name, body.event_id)
+
+
+@router.post("/redo", responses=errors(404, 409))
+def redo(body: EventBody, service: Service, person: Labeller) -> Outcome:
+    """Do an undone act again: by default what one undid last."""
+    _check_own(body.event_id, service, person)
+    return service.world.redo(person.name, body.event_id)
+
+
+def _check_own(event_id: int | None, service: State, person: Person) -> None:
+    if event_id is None or person.may("admin"):
+        return
+    for event in service.world.history(before=event_id + 1, limit=1):
+        if event.id == event_id and event.who != person.name:
+            raise HTTPException(403, f"Act {event_id} is by {event.who}: only an admin may undo it for them.")
+
+
+@router.get("/history")
+def history(
+    service: Service,
+    _: Viewer,
+    before: Annotated[Id | None, Query(description="The id of the last act of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    who: Annotated[str | None, Query(max_length=200)] = None,
+) -> list[Event]:
+    """List acts, newest first."""
+    return service.world.history(before, limit, who)
+
+
+@router.get("/versions")
+def versions(
+    service: Service,
+    _: Viewer,
+    before: Annotated[Id | None, Query(description="The last version of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> list[Version]:
+    """List versions of the model, newest first; the newest is in force."""
+    return service.world.versions(before, limit)
+
+
+@router.get("/versions/compare", responses=errors(404))
+def compare(a: Id, b: Id, service: Service, _: Viewer) -> Comparison:
+    """Tell how version b differs from version a."""
+    return service.world.compare_versions(a, b)
+
+
+@router.get("/versions/{version}/rescored", responses=errors(404))
+def rescored(
+    version: VersionId,
+    service: Service,
+    _: Viewer,
+    timeout: Annotated[float, Query(ge=0, le=30, description="Seconds to wait.")] = 0,
+) -> Rescored | None:
+    """Tell what a version, or a later one, changed in the pool; null while that is being worked out."""
+    return service.world.rescored(min(version, service.world.version), timeout)
+
+
+@router.post("/versions/{version}/activate", responses=errors(404, 409))
+def activate(version: VersionId, service: Service, person: Admin) -> Outcome:
+    """Go back to the model of an earlier version, as a new version."""
+    return service.world.activate(version, person.name)

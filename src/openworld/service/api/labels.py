@@ -1,0 +1,45 @@
+"""The acts of labelling."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from openworld.service.api.errors import errors
+from openworld.service.api.questions import AcceptBody, DismissBody, LabelBody, PreviewBody
+from openworld.service.results import Outcome, Preview, Progress
+from openworld.service.security.doorkeeper import Labeller, Viewer
+from openworld.service.state import Service
+
+router = APIRouter(prefix="/v1", tags=["label"], responses=errors(401, 403, 404, 409, 422, 429))
+
+
+@router.post("/label")
+def label(body: LabelBody, service: Service, person: Labeller) -> Outcome:
+    """Give samples, or the samples of a cluster, a label, and learn them."""
+    if body.cluster_id is not None:
+        return service.world.label_cluster(body.cluster_id, body.label, person.name, body.without)
+    return service.world.label(body.sample_ids or [], body.label, person.name)
+
+
+@router.post("/dismiss")
+def dismiss(body: DismissBody, service: Service, person: Labeller) -> Outcome:
+    """Take samples out of the pool that are no class, or bad input."""
+    return service.world.dismiss(body.sample_ids, body.reason, person.name)
+
+
+@router.post("/accept")
+def accept(body: AcceptBody, service: Service, person: Labeller) -> Outcome:
+    """Say that a rejected sample is of a known class: it is learnt, and the threshold heeds it."""
+    return service.world.accept(body.sample_id, body.label, person.name)
+
+
+@router.post("/preview")
+def preview(body: PreviewBody, service: Service, _: Viewer) -> Preview:
+    """Tell what labelling would change, without doing it."""
+    return service.world.preview(body.sample_ids, body.label)
+
+
+@router.get("/progress")
+def progress(service: Service, person: Viewer) -> Progress:
+    """Count samples by state, everyone's and one's own."""
+    return service.world.progress(person.name)

@@ -1,0 +1,51 @@
+"""Whether the service works, and how well."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from openworld.service.api.answers import PeriodInfo, Status
+from openworld.service.api.errors import errors
+from openworld.service.security.doorkeeper import Viewer
+from openworld.service.state import Service
+
+router = APIRouter(tags=["probes"])
+
+
+@router.get("/health")
+async def health() -> Status:
+    """Answer as long as the process lives."""
+    return Status()
+
+
+@router.get("/ready", responses=errors(503))
+def ready(service: Service) -> Status:
+    """Answer when requests can be served: the model is there and the database answers."""
+    try:
+        service.world.versions(limit=1)
+    except Exception as error:
+        raise HTTPException(503, "The database does not answer.") from error
+    return Status(model_version=service.world.version)
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **errors(401, 403, 429)},
+)
+def metrics(service: Service, _: Viewer) -> Response:
+    """Return measurements for Prometheus."""
+    return Response(service.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+@router.get("/v1/statistics", responses=errors(401, 403, 422, 429))
+def statistics(
+    service: Service,
+    _: Viewer,
+    periods: Annotated[int, Query(ge=1, le=2160, description="Of ten seconds each.")] = 360,
+) -> list[PeriodInfo]:
+    """Return share of unknown, latency and version over time, oldest first."""
+    return [PeriodInfo.model_validate(period) for period in service.metrics.periods(periods)]

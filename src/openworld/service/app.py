@@ -1,0 +1,132 @@
+"""The web application: everything put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from openworld._version import __version__
+from openworld.service.api import (
+    binary,
+    classes,
+    clusters,
+    events,
+    exports,
+    history,
+    labels,
+    probes,
+    recognition,
+    samples,
+    session,
+)
+from openworld.service.api.broadcast import Broadcast
+from openworld.service.api.errors import add_handlers
+from openworld.service.batcher import Batcher
+from openworld.service.clustering_job import ClusteringJob
+from openworld.service.configuration import ServiceSettings
+from openworld.service.inputs import Inputs
+from openworld.service.metrics import Metrics
+from openworld.service.security.doorkeeper import Doorkeeper
+from openworld.service.security.guard import LOOPBACK_NAMES, Guard
+from openworld.service.security.secret import session_secret
+from openworld.service.security.sessions import Sessions
+from openworld.service.settings import WorldSettings
+from openworld.service.state import State
+from openworld.service.watching import Watch
+from openworld.service.world import World
+
+_ROUTERS = (recognition, samples, clusters, labels, classes, history, exports, events, session, probes)
+
+
+def open_world(settings: ServiceSettings, model: Any = None) -> World:
+    """Open the world of some settings; `model`, where given, is begun with in place of the settings' file."""
+    return World.open(
+        settings.database,
+        settings.model if model is None else model,
+        WorldSettings(n_nearest=settings.nearest, lease_seconds=settings.lease_seconds),
+    )
+
+
+def create_app(world: World, settings: ServiceSettings, *, close_world: bool = False) -> FastAPI:
+    """Return the application that serves a world; with `close_world` it closes it at its own end."""
+    state = _state(world, settings)
+    app = FastAPI(
+        title="openworld",
+        version=__version__,
+        description="Recognition in an open world: name the known, say unknown to the rest, learn it.",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # it would load scripts from elsewhere
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # see Metrics and Watch
+        lifespan=_living(close_world),
+    )
+    app.state.service = state
+    for module in _ROUTERS:
+        app.include_router(module.router)
+    try:
+        from openworld.service.pages.router import page_router
+    except ImportError:
+        pass
+    else:
+        app.include_router(page_router(state), include_in_schema=False)
+    add_handlers(app)
+    app.add_middleware(binary.ArrayRecognition, service=state)
+    app.add_middleware(
+        Guard,
+        hosts=(*LOOPBACK_NAMES, *settings.allowed_hosts) if _checks_hosts(settings) else None,
+        max_body=int(settings.max_body_mb * 1e6),
+    )
+    app.add_middleware(Watch, metrics=state.metrics)
+    setattr(app, "openapi", lambda: _openapi(app))  # noqa: B010 -- FastAPI's own way to change it
+    return app
+
+
+def _checks_hosts(settings: ServiceSettings) -> bool:
+    return settings.is_loopback or bool(settings.allowed_hosts)
+
+
+def _state(world: World, settings: ServiceSettings) -> State:
+    metrics, broadcast = Metrics(world), Broadcast(world)
+    sessions = Sessions(session_secret(settings), 3600 * settings.session_hours)
+    return State(
+        world=world,
+        settings=settings,
+        doorkeeper=Doorkeeper(world, settings, sessions),
+        inputs=Inputs(world, settings),
+        batcher=Batcher(world, metrics.answered),
+        clustering=ClusteringJob(world, settings.clustering_seconds, broadcast.tell),
+        broadcast=broadcast,
+        metrics=metrics,
+    )
+
+
+def _living(close_world: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        state: State = app.state.service
+        state.broadcast.start()
+        if state.settings.clustering:
+            state.clustering.start()
+        try:
+            yield
+        finally:
+            state.close()
+            if close_world:
+                state.world.close()
+
+    return lifespan
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """Describe the API, with the route that FastAPI does not know of."""
+    if app.openapi_schema is None:
+        schema = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        schema["paths"][binary.PATH] = binary.description()
+        app.openapi_schema = schema
+    return app.openapi_schema

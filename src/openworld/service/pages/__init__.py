@@ -1,0 +1,1 @@
+"""The page: what people see of the service, rendered on the server."""

@@ -1,0 +1,66 @@
+"""The known classes: looking at them and correcting them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from openworld.service.pages.frame import page, world_of
+from openworld.service.pages.people import person
+from openworld.service.pages.rendering import render
+from openworld.service.results import ClassInfo, NotFound, PoolFilter, Sample
+from openworld.service.world import World
+
+_CARDS = 48
+_EXAMPLES = 5
+
+router = APIRouter()
+Search = Annotated[str, Query(max_length=200)]
+
+
+@router.get("/classes")
+def classes(request: Request, search: Search = "") -> HTMLResponse:
+    """Show the classes by name."""
+    world = world_of(request)
+    return page(request, "classes.html", **_cards(world, search, 0))
+
+
+@router.get("/classes/cards")
+def cards(
+    request: Request, search: Search = "", start: Annotated[int, Query(ge=0, le=10**7)] = 0
+) -> HTMLResponse:
+    """Return more cards of the list."""
+    return render("class_cards.html", **_cards(world_of(request), search, start))
+
+
+def _cards(world: World, search: str, start: int) -> dict[str, Any]:
+    wanted = search.casefold().strip()
+    labels = [info.label for info in world.classes() if wanted in info.label.casefold()]
+    end = start + _CARDS
+    return {
+        "search": search,
+        "total": len(labels),
+        "classes": [_class(world, label, _EXAMPLES) for label in labels[start:end]],
+        "next_start": end if end < len(labels) else None,
+    }
+
+
+def _class(world: World, label: str, n_examples: int) -> tuple[ClassInfo, list[Sample]]:
+    examples = world.pool(PoolFilter(state="labelled", label=label), limit=n_examples)
+    return world.class_info(label, 1), examples.samples
+
+
+@router.get("/classes/one")
+def one(request: Request, label: Annotated[str, Query(max_length=200)]) -> HTMLResponse:
+    """Return what is known of a class, with the forms that change it."""
+    world = world_of(request)
+    try:
+        info, samples = _class(world, label, 24)
+    except NotFound as error:
+        return render("message.html", message=str(error))
+    others = [other.label for other in world.classes() if other.label != label]
+    return render(
+        "class.html", info=info, samples=samples, others=others[:1000], admin=person(request).may("admin")
+    )

@@ -1,0 +1,103 @@
+// The one script of the page: finds out which page it is on, and connects keys and buttons to commands.
+
+import { send } from "./acts.js";
+import { clusterList } from "./cluster_list.js";
+import { listen } from "./live.js";
+import { mapPage } from "./map.js";
+import { act, redo, undo, watch } from "./outcomes.js";
+import { tryPage } from "./try.js";
+import { workbench } from "./workbench.js";
+
+const KEYS = {
+  "?": "keys", "/": "search", x: "dismiss", m: "merge", p: "split", i: "look", s: "toggle",
+  " ": "skip", Enter: "enter", Escape: "none", j: "next", k: "previous",
+  ArrowRight: "next", ArrowLeft: "previous", ArrowDown: "down", ArrowUp: "up",
+};
+const WITH_CTRL = { z: "undo", Z: "redo", y: "redo", a: "all", " ": "toggle" };
+
+const dialog = document.getElementById("dialog");
+
+const commands = {
+  undo: () => undo(),
+  redo: () => redo(),
+  keys: () => document.getElementById("keys").showModal(),
+  search: () => document.querySelector("#search, #label")?.focus(),
+  ...pageCommands(),
+};
+
+function pageCommands() {
+  const grid = document.getElementById("grid");
+  if (grid?.dataset.kind === "clusters") return clusterList(grid);
+  if (grid?.dataset.kind === "samples") return workbench(grid, openDialog);
+  if (document.getElementById("map")) return mapPage(document.getElementById("map"));
+  if (document.getElementById("try")) return tryPage();
+  return {};
+}
+
+/** Open the dialog with a part of a page in it. */
+async function openDialog(address) {
+  await window.htmx.ajax("GET", address, { target: "#dialog-body", source: "#dialog-body" });
+  if (!dialog.open) dialog.showModal();
+}
+
+function onKey(event) {
+  const { target, key } = event;
+  const typing = target.matches("input, textarea, select");
+  if (event.defaultPrevented || document.querySelector("dialog[open]") || event.altKey) return;
+  if (event.ctrlKey || event.metaKey) {
+    const name = WITH_CTRL[event.shiftKey && key === "z" ? "Z" : key];
+    if (name && commands[name] && !(typing && (target.value || key === "a"))) run(event, name);
+    return;
+  }
+  if (typing) {
+    if (key === "Escape") (document.querySelector('#grid [tabindex="0"]') ?? target).focus();
+    return;
+  }
+  if ((key === " " || key === "Enter") && target.closest("button, a, summary, [contenteditable]")) return;
+  if (key >= "1" && key <= "9" && commands.number) run(event, "number", Number(key));
+  else if (KEYS[key] && commands[KEYS[key]]) run(event, KEYS[key], event);
+}
+
+function run(event, name, argument) {
+  event.preventDefault();
+  commands[name](argument);
+}
+
+function onClick(event) {
+  const button = event.target.closest("[data-do], [data-act], [data-open]");
+  if (!button) return;
+  const { do: name, open } = button.dataset;
+  if (name) commands[name]?.(event, button);
+  else if (open) openDialog(open);
+  else if (button.matches("button")) sendAct(button, JSON.parse(button.dataset.body ?? "null") ?? undefined);
+}
+
+function onSubmit(event) {
+  const form = event.target.closest("form[data-act]");
+  if (!form) return;
+  event.preventDefault();
+  const values = Object.fromEntries(new FormData(form));
+  const constant = JSON.parse(form.dataset.body ?? "{}");
+  sendAct(form, { ...constant, ...values });
+}
+
+function sendAct({ dataset }, body) {
+  const [method, path] = dataset.act.split(" ");
+  const then = { reload: location.pathname + location.search }[dataset.then] ?? dataset.then;
+  dialog.close();
+  act({ method, path, body, title: dataset.title }, then);
+}
+
+addEventListener("load", () => {
+  for (const place of document.querySelectorAll("[data-origin]")) place.textContent = location.origin;
+  if (document.body.dataset.role === "viewer")
+    for (const control of document.querySelectorAll("#label-form input, #label-form button, [data-do=merge], [data-do=split], [data-do=dismiss], [data-do=undo], [data-do=redo]"))
+      control.disabled = true;
+});
+document.addEventListener("keydown", onKey);
+document.addEventListener("click", onClick);
+document.addEventListener("submit", onSubmit);
+watch();
+listen();
+send();
+document.body.dataset.ready = "true";

@@ -1,0 +1,49 @@
+// Changes as they happen, from the server.
+
+const PAUSE = 300, LOOK_AGAIN = 2000;
+
+let timer = null, refreshing = null;
+
+/** Tell the parts of the page that show a state, at most some times a second. */
+function soon(...names) {
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    for (const name of names) document.body.dispatchEvent(new CustomEvent(name));
+  }, PAUSE);
+}
+
+export function listen() {
+  const source = new EventSource("/v1/events");
+  const on = (kind, react) => source.addEventListener(kind, event => react(JSON.parse(event.data)));
+  on("lease", showHolder);
+  for (const kind of ["act", "rescored", "unknown"]) on(kind, () => soon("progress", "news"));
+  on("clusters", refreshClusters);
+  on("clustering", showClustering);
+  addEventListener("pagehide", () => source.close());
+  addEventListener("pageshow", event => { if (event.persisted) location.reload(); });
+}
+
+function showHolder({ cluster, holder }) {
+  const footer = document.querySelector(`.card[data-id="${Number(cluster)}"] footer`);
+  if (!footer) return;
+  footer.querySelector(".held")?.remove();
+  if (!holder) return;
+  const chip = document.createElement("span");
+  chip.className = "chip held";
+  chip.textContent = `held by ${holder === document.body.dataset.me ? "you" : holder}`;
+  footer.append(chip);
+}
+
+function showClustering({ done, total }) {
+  const place = document.getElementById("clustering");
+  if (place) place.textContent = done < total ? `Clustering: ${Math.floor((100 * done) / total)} %` : "";
+}
+
+/** Show the new clusters, as soon as nobody is in the middle of something. */
+function refreshClusters() {
+  const listed = document.querySelector("#grid[data-kind=clusters], main > .empty") && location.pathname === "/";
+  const busy = document.querySelector('#grid [aria-selected="true"], .toast, dialog[open], input:focus');
+  clearTimeout(refreshing);
+  if (listed && (busy || scrollY > 100)) refreshing = setTimeout(refreshClusters, LOOK_AGAIN);
+  else if (listed) location.reload();
+}

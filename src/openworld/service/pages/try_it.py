@@ -1,0 +1,111 @@
+"""Try it: draw a letter, drop a picture, paste a text or numbers, and see what the model says and why."""
+
+from __future__ import annotations
+
+import io
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from fastapi.responses import HTMLResponse
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+from openworld.data.letters import SIDE, Letters
+from openworld.service.pages.frame import page
+from openworld.service.pages.people import person
+from openworld.service.pages.rendering import render
+from openworld.service.results import Conflict, Item, Refused
+from openworld.service.state import State, get_state
+
+router = APIRouter()
+
+_LETTER_FEATURES = 256
+_SOURCE = "try it"
+Remember = Annotated[bool, Form()]
+
+
+@router.get("/try")
+def try_it(request: Request) -> HTMLResponse:
+    """Show what the model takes."""
+    state = get_state(request)
+    try:
+        kind = state.inputs.kind
+    except Conflict:  # the extractor is not installed
+        kind = None
+    n_features = state.world.n_features
+    return page(
+        request,
+        "try.html",
+        kind=kind,
+        n_features=n_features,
+        letters=n_features == _LETTER_FEATURES and not kind,
+    )
+
+
+@router.post("/try/letter")
+def letter(request: Request, pixels: Annotated[str, Form()], remember: Remember = False) -> HTMLResponse:
+    """Recognize a drawing of 28 x 28 pixels, 0 to 255 by commas, as the built-in letters are seen."""
+    try:
+        image = np.array(pixels.split(","), dtype=np.uint8).reshape(SIDE, SIDE)
+    except (ValueError, OverflowError):
+        raise Refused(f"A drawing is {SIDE} x {SIDE} numbers from 0 to 255.") from None
+    if not image.any():
+        raise Refused("The drawing is empty.")
+    drawn = Letters(_centered(image)[np.newaxis], np.array([""]), np.array([""]))
+    return _answer(
+        request, drawn.frequencies, [Item("image", None, _SOURCE, _thumbnail(drawn.images[0]))], remember
+    )
+
+
+@router.post("/try/picture")
+def picture(
+    request: Request, file: Annotated[UploadFile, File()], remember: Remember = False
+) -> HTMLResponse:
+    """Recognize a picture."""
+    features, items = get_state(request).inputs.pictures([(file.filename, file.file.read())])
+    return _answer(request, features, items, remember)
+
+
+@router.post("/try/text")
+def text(request: Request, text: Annotated[str, Form()], remember: Remember = False) -> HTMLResponse:
+    """Recognize a text."""
+    features, items = get_state(request).inputs.texts([text], _SOURCE)
+    return _answer(request, features, items, remember)
+
+
+@router.post("/try/vector")
+def vector(request: Request, numbers: Annotated[str, Form()], remember: Remember = False) -> HTMLResponse:
+    """Recognize numbers, by commas or spaces."""
+    try:
+        values = [float(part) for part in numbers.strip("[] \n").replace(",", " ").split()]
+    except ValueError as error:
+        raise Refused(f"Numbers are needed, by commas or spaces: {error}.") from None
+    return _answer(request, [values], [Item(source=_SOURCE)], remember)
+
+
+def _answer(request: Request, features: ArrayLike, items: list[Item], remember: bool) -> HTMLResponse:
+    state: State = get_state(request)
+    may = person(request).may("labeller")
+    answers = state.world.recognize(features, items, remember=remember and may)
+    state.metrics.answered(answers)
+    (answer,) = answers.rows()
+    return render("answer.html", answer=answer, threshold=answers.threshold, **_bars(answer.nearest))
+
+
+def _bars(nearest: Any) -> dict[str, Any]:
+    """Return the nearest classes with their distance as a share of the largest, in percent."""
+    longest = max((near.distance for near in nearest), default=1.0) or 1.0
+    return {"bars": [(near, 100 * near.distance / longest) for near in nearest]}
+
+
+def _centered(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Move ink to the middle of the columns, where the letters have it; the height matters and stays."""
+    columns = np.flatnonzero(image.any(axis=0))
+    return np.roll(image, (SIDE - 1 - columns[0] - columns[-1]) // 2, axis=1)
+
+
+def _thumbnail(image: NDArray[np.uint8]) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(255 - image).resize((112, 112), Image.Resampling.NEAREST).save(file, "PNG")
+    return file.getvalue()

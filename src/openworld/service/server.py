@@ -1,0 +1,136 @@
+"""The server process: listens, serves, and ends without cutting anyone off."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from pydantic import SecretStr
+from uvicorn.supervisors import Multiprocess
+
+from openworld.service.app import create_app, open_world
+from openworld.service.configuration import PREFIX, ServiceSettings, load_settings
+from openworld.service.logging import set_up_logging
+from openworld.service.results import Refused
+from openworld.service.security.secret import session_secret
+from openworld.service.state import State
+from openworld.service.world import World
+
+_SECONDS_TO_FINISH = 10
+_SWITCH_SECONDS = 0.0005  # threads that compute must not keep the event loop waiting, nor it them
+
+
+def serve(settings: ServiceSettings, say: Callable[[str], object], model: Any = None) -> None:
+    """Serve until a signal comes (SIGTERM or SIGINT); requests under way are finished.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+    say : callable
+        Told the address, once it is listened to.
+    model : fitted recognizer, optional
+        What a new database begins with, in place of the settings' file.
+    """
+    set_up_logging(settings.log_level, settings.log_format)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    if settings.workers > 1:
+        _serve_with_workers(settings, say)
+        return
+    with open_world(settings, model) as world:
+        check_may_listen(settings, world)
+        app = create_app(world, settings)
+        _Server(_config(app, settings), app.state.service, say).run()
+
+
+def check_may_listen(settings: ServiceSettings, world: World) -> None:
+    """Refuse to let others in without a key."""
+    if settings.is_loopback or settings.key is not None:
+        return
+    keys = world.keys()
+    if all(key.revoked_at is not None for key in keys):
+        raise Refused(
+            f"Listening on {settings.host} lets others in, and this database has no key: anyone could teach "
+            "and read. Make one with `openworld key create NAME --role admin`, or listen on 127.0.0.1."
+        )
+
+
+class _Server(uvicorn.Server):
+    """Says the address, and ends the streams of events first: they would never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, state: State, say: Callable[[str], object]) -> None:
+        super().__init__(config)
+        self._state, self._say = state, say
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.servers:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._say(address(host, port))
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        self._state.broadcast.close()
+        await super().shutdown(sockets)
+
+
+def address(host: str, port: int) -> str:
+    """Return where a browser finds the service."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _config(app: FastAPI | str, settings: ServiceSettings, **more: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+        **more,
+    )
+
+
+# -- several processes ----------------------------------------------------------------------------
+
+
+def _serve_with_workers(settings: ServiceSettings, say: Callable[[str], object]) -> None:
+    if not settings.database.startswith("postgresql"):
+        raise Refused(
+            f"{settings.workers} workers need PostgreSQL: an SQLite database is one process's. Give "
+            "--database postgresql+psycopg://..., or --workers 1."
+        )
+    with open_world(settings) as world:  # what is wrong is told once, and not by every worker
+        check_may_listen(settings, world)
+    secret = SecretStr(session_secret(settings))
+    _to_environment(settings.model_copy(update={"session_secret": secret, "model": None}))
+    config = _config("openworld.service.server:application", settings, factory=True, workers=settings.workers)
+    listening = config.bind_socket()
+    say(address(*listening.getsockname()[:2]))
+    Multiprocess(config, [listening]).run()
+
+
+def _to_environment(settings: ServiceSettings) -> None:
+    """Write settings where processes that are started from here read them."""
+    for name, value in settings:
+        if isinstance(value, SecretStr):
+            value = value.get_secret_value()
+        if isinstance(value, tuple):
+            value = ",".join(value)
+        if isinstance(value, str | int | float | Path):
+            os.environ[PREFIX + name.upper()] = str(value)
+        else:
+            os.environ.pop(PREFIX + name.upper(), None)
+
+
+def application() -> FastAPI:
+    """Return the application of a worker, with the settings of the environment."""
+    settings = load_settings()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    set_up_logging(settings.log_level, settings.log_format)
+    return create_app(open_world(settings), settings, close_world=True)

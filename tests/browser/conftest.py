@@ -1,0 +1,162 @@
+"""A real server and a real browser, shared by all browser tests of a module."""
+
+from __future__ import annotations
+
+import logging
+import runpy
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from openworld.service.app import create_app
+from openworld.service.configuration import ServiceSettings
+from openworld.service.world import World
+
+_HERE = Path(__file__).parent
+_chromium = runpy.run_path(str(_HERE / "chromium.py"))
+_shapes = runpy.run_path(str(_HERE / "shapes.py"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet_log() -> Iterator[None]:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        path = _chromium["find"](playwright.chromium.executable_path)
+        browser = playwright.chromium.launch(executable_path=path, args=_chromium["ARGUMENTS"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Site:
+    """A server with a world of shapes behind it."""
+
+    url: str
+    world: World
+    service: Any
+    shapes: dict[str, Any] = field(default_factory=lambda: _shapes)
+
+    def stream(self, seed: int) -> dict[str, list[int]]:
+        """Send new unknown shapes and have them clustered; return their ids."""
+        ids: dict[str, list[int]] = self.shapes["stream"](self.world, seed)
+        self.service.clustering.run_once()
+        return ids
+
+    def cluster_of(self, sample_id: int) -> int:
+        """Return the cluster of a sample."""
+        cluster = self.world.sample(sample_id).cluster_id
+        assert cluster is not None
+        return cluster
+
+    def recognizes(self, shape: str, seed: int = 77) -> list[str | None]:
+        """Return what the model calls new drawings of a shape."""
+        return list(
+            self.world.recognize(
+                self.shapes["features"](self.shapes["draw"](shape, 3, seed)), remember=False
+            ).labels
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A site with unknown shapes in its pool."""
+    with serving(tmp_path, ServiceSettings(clustering=False, lease_seconds=600, log_level="error")) as site:
+        site.stream(0)
+        yield site
+
+
+class serving:
+    """Serves a new world on a free port, in a thread."""
+
+    def __init__(self, folder: Path, settings: ServiceSettings) -> None:
+        self._folder, self._settings = folder, settings
+
+    def __enter__(self) -> Site:
+        self._world = _shapes["open_world"](self._folder)
+        app = create_app(self._world, self._settings)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, ws="none")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
+        self._thread.start()
+        url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        return Site(url, self._world, app.state.service)
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+        self._world.close()
+
+
+@pytest.fixture(scope="session")
+def serve() -> type[serving]:
+    return serving
+
+
+class Tab:
+    """A page whose console errors, exceptions and refused scripts fail the test."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.context, self.url = context, url
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(8000)
+        self.allowed: list[str] = []
+        self._problems: list[str] = []
+        self.page.on("console", lambda message: message.type == "error" and self._note(message.text))
+        self.page.on("pageerror", lambda error: self._note(str(error)))
+
+    def _note(self, problem: str) -> None:
+        self._problems.append(problem)
+
+    def open(self, path: str) -> Page:
+        """Go to a page and wait until its script runs."""
+        self.page.goto(self.url + path, wait_until="load")
+        return self.page
+
+    def ready(self) -> None:
+        """Wait, after following a link, until the script of the new page runs."""
+        expect(self.page.locator("body[data-ready]")).to_have_count(1)
+
+    def check(self) -> None:
+        """Fail where something went wrong that the test did not allow."""
+        bad = [p for p in self._problems if not any(allowed in p for allowed in self.allowed)]
+        assert bad == []
+
+
+@pytest.fixture
+def tabs(browser: Browser) -> Iterator[Callable[..., Tab]]:
+    """Open tabs, each for another person with a browser of their own."""
+    opened: list[Tab] = []
+
+    def open_tab(site: Site, name: str | None = None, **options: Any) -> Tab:
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+        tab = Tab(context, site.url)
+        opened.append(tab)
+        if name is not None:
+            tab.open("/login").get_by_label("Your name").fill(name)
+            tab.page.keyboard.press("Enter")
+            tab.page.wait_for_url(site.url + "/")
+        return tab
+
+    yield open_tab
+    for tab in opened:
+        tab.context.close()
+    for tab in opened:
+        tab.check()

@@ -1,0 +1,195 @@
+"""Map, classes, try it, dashboard, login, texts, and pages with nothing on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import expect
+
+from openworld.service.configuration import ServiceSettings
+from openworld.service.results import ClusterDraft, Item
+
+
+def test_lasso_on_the_map(site: Any, tabs: Any) -> None:
+    page = tabs(site).open("/map")
+    canvas = page.locator("#map[data-dots='42']")
+    box = canvas.bounding_box()
+    assert box is not None
+    page.locator("#legend").get_by_role("button", name="Cluster 1 · 14").click()
+    expect(page.locator("#selected-count")).to_have_text("14")
+    page.get_by_role("button", name="None").click()
+
+    corners = [(2, 2), (box["width"] - 2, 2), (box["width"] - 2, box["height"] - 2), (2, box["height"] - 2)]
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    for x, y in (*corners, corners[0]):
+        page.mouse.move(box["x"] + x, box["y"] + y, steps=3)
+    page.mouse.up()
+    expect(page.locator("#selected-count")).to_have_text("42")
+
+    places = site.service.clustering.places()
+    xs, ys = np.array([p[0] for p in places.values()]), np.array([p[1] for p in places.values()])
+    unit = min((box["width"] - 48) / np.ptp(xs), (box["height"] - 48) / np.ptp(ys))
+    first = np.array([p[2] == 1 for p in places.values()])
+    dots = np.column_stack(
+        [
+            box["x"] + box["width"] / 2 + (xs - (xs.min() + xs.max()) / 2) * unit,
+            box["y"] + box["height"] / 2 + (ys - (ys.min() + ys.max()) / 2) * unit,
+        ]
+    )
+    (left, top), (right, bottom) = dots[first].min(axis=0) - 7, dots[first].max(axis=0) + 7
+    inside = int(np.all((dots > [left, top]) & (dots < [right, bottom]), axis=1).sum())
+    page.mouse.move(left, top)
+    page.mouse.down()
+    for x, y in ((right, top), (right, bottom), (left, bottom), (left, top)):
+        page.mouse.move(x, y, steps=5)
+    page.mouse.up()
+    expect(page.locator("#selected-count")).to_have_text(str(inside))
+    page.get_by_label("What is it?").fill("triangle")
+    page.keyboard.press("Enter")
+    expect(page.locator("#outcome")).to_contain_text(f"1 class added, {inside} samples learnt")
+    assert site.recognizes("triangle") == ["triangle"] * 3
+
+
+def test_draw_and_see_why(site: Any, tabs: Any) -> None:
+    tab = tabs(site)
+    tab.allowed.append("422 (Unprocessable")
+    page = tab.open("/try")
+    box = page.locator("#letter").bounding_box()
+    assert box is not None
+
+    def stroke(*points: tuple[int, int]) -> None:
+        (x, y), *others = points
+        page.mouse.move(box["x"] + x, box["y"] + y)
+        page.mouse.down()
+        for x, y in others:
+            page.mouse.move(box["x"] + x, box["y"] + y, steps=4)
+        page.mouse.up()
+
+    stroke((50, 50), (172, 172))
+    stroke((50, 172), (172, 50))
+    expect(page.locator(".verdict")).to_contain_text("cross")
+    expect(page.locator("#answer")).to_contain_text("above 0, so known")
+    expect(page.locator("#answer th").first).to_have_text("cross")
+    page.get_by_role("button", name="Wipe").click()
+    page.locator("form", has=page.locator("#letter")).get_by_label("Put it among the unknown").check()
+    stroke((50, 50), (172, 52))
+    expect(page.locator(".verdict")).to_contain_text("unknown")
+    page.get_by_role("link", name="name it").click()
+    expect(page.locator(".tile").first.locator("img")).to_be_visible()
+
+    page = tab.open("/try")
+    circle = site.shapes["items"](site.shapes["draw"]("circle", 1, 4), "")[0].thumbnail
+    page.set_input_files("#letter-file", {"name": "c.png", "mimeType": "image/png", "buffer": circle})
+    expect(page.locator(".verdict")).to_contain_text("circle")
+    page.get_by_label("256 numbers").fill("1, 2, x")
+    page.get_by_role("button", name="Recognize").click()
+    expect(page.locator("#answer")).to_contain_text("Numbers are needed")
+
+
+def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any) -> None:
+    tab = tabs(site)
+    page, dialog = tab.open("/classes"), tab.page.locator("#dialog")
+
+    def edit(label: str) -> None:
+        tab.ready()
+        page.locator(".card", has=page.locator(".title", has_text=label)).click()
+        expect(dialog.locator("h2")).to_have_text(label)
+
+    expect(page.locator(".card")).to_have_count(3)
+    edit("circle")
+    dialog.get_by_label("Description").fill("round")
+    dialog.get_by_role("button", name="Keep").click()
+    expect(page.locator(".card", has_text="round")).to_have_count(1)
+    edit("circle")
+    dialog.get_by_label("Name").fill("ring/2")
+    dialog.get_by_role("button", name="Rename").click()
+    expect(page.locator("#outcome")).to_contain_text("Version 1 is live")
+    assert site.recognizes("circle") == ["ring/2"] * 3
+    edit("ring/2")
+    dialog.get_by_label("Merge into").fill("square")
+    dialog.get_by_role("button", name="Merge").click()
+    expect(page.locator(".card")).to_have_count(2)
+    edit("cross")
+    dialog.get_by_role("button", name="Forget this class").click()
+    expect(page.locator(".card")).to_have_count(1)
+    assert [info.label for info in site.world.classes()] == ["square"]
+    page.locator("#outcome").get_by_role("button", name="Undo").click()
+    expect(page.locator(".card")).to_have_count(2)
+    page.locator("#search").fill("squ")
+    expect(page.locator(".card")).to_have_count(1)
+
+
+def test_dashboard_is_live_and_goes_back(site: Any, tabs: Any) -> None:
+    page = tabs(site).open("/dashboard")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    ids = [sample.id for sample in site.world.pool().samples]
+    site.world.label(ids[:14], "triangle", "Ann")
+    expect(page.locator("tbody tr").first).to_contain_text("+ triangle")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#dialog")).to_contain_text("Addedtriangle")
+    page.locator("#dialog").get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Go back").click()
+    expect(page.locator("#outcome")).to_contain_text("Version 2 is live: 1 class gone")
+    assert site.recognizes("triangle") == [None] * 3
+
+
+def test_texts_are_sentences(site: Any, tabs: Any) -> None:
+    shapes = site.shapes
+    features = shapes["features"](shapes["draw"]("ell", 2, 6))
+    ids = site.world.recognize(
+        features, [Item("text", "The quick brown fox."), Item("text", "jumps")]
+    ).sample_ids
+    (cluster,) = site.world.set_clusters([ClusterDraft(ids, ids[0])])
+    page = tabs(site).open(f"/unknowns/group?cluster={cluster}")
+    expect(page.locator(".tile.sentence")).to_have_count(2)
+    expect(page.locator(".tile").first).to_contain_text("The quick brown fox.")
+    assert page.locator(".tile img").count() == 0
+
+
+def test_with_keys_one_logs_in_and_viewers_only_look(serve: Any, tabs: Any, tmp_path: Path) -> None:
+    with serve(tmp_path, ServiceSettings(clustering=False)) as site:
+        site.stream(0)
+        viewer, labeller = (site.world.create_key(name, name) for name in ("viewer", "labeller"))
+        tab = tabs(site)
+        tab.allowed.append("401 (Unauthorized)")
+        page = tab.open("/map")
+        assert page.url.endswith("/login")
+        page.get_by_label("Your key").fill("wrong")
+        page.keyboard.press("Enter")
+        expect(page.locator("#problem")).to_contain_text("no key")
+        page.get_by_label("Your key").fill(viewer)
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Unknowns")
+        tab.open("/unknowns/group?cluster=1")
+        expect(page.get_by_role("button", name="Learn")).to_be_disabled()
+        tab.open("/login")
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Your key").fill(labeller)
+        page.keyboard.press("Enter")
+        expect(page.locator(".me")).to_have_text("labeller")
+        tab.open("/unknowns/group?cluster=1")
+        page.get_by_label("What is it?").fill("triangle")
+        page.keyboard.press("Enter")
+        expect(page.locator("#outcome")).to_contain_text("Version 1 is live")
+        tab.context.close()
+
+
+def test_an_empty_world_says_what_to_do(serve: Any, tabs: Any, tmp_path: Path) -> None:
+    with serve(tmp_path, ServiceSettings(clustering=False)) as site:
+        tab = tabs(site)
+        page = tab.open("/")
+        expect(page.locator(".empty")).to_contain_text("No unknowns yet")
+        expect(page.locator(".empty pre")).to_contain_text(f"{site.url}/v1/recognize")
+        tab.open("/map")
+        expect(page.locator("#map-empty")).to_be_visible()
+        tab.open("/history")
+        expect(page.locator(".empty")).to_contain_text("Nothing was done yet")
+        tab.open("/unknowns/next")
+        assert page.url == site.url + "/"
+        tab.allowed.append("404 (Not Found)")
+        tab.open("/unknowns/group?cluster=9")
+        expect(page.locator(".empty")).to_contain_text("There is no cluster 9")
+        tab.context.close()

@@ -1,0 +1,182 @@
+"""Selecting as in a file manager; merging, splitting and dismissing clusters; the keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from openworld.service.results import ClusterDraft
+
+
+def _selected(page: Page) -> list[int]:
+    return [
+        i
+        for i, tile in enumerate(page.locator(".tile").all())
+        if tile.get_attribute("aria-selected") == "true"
+    ]
+
+
+@pytest.fixture
+def tab(site: Any, tabs: Any) -> Any:
+    return tabs(site)
+
+
+def test_click_shift_ctrl_and_all(site: Any, tab: Any) -> None:
+    page = tab.open("/unknowns/group?cluster=1")
+    tiles, count = page.locator(".tile"), page.locator("#selected-count")
+    expect(count).to_have_text("14")
+    page.get_by_role("button", name="None").click()
+    expect(count).to_have_text("0")
+    tiles.nth(2).click()
+    tiles.nth(6).click(modifiers=["Shift"])
+    assert _selected(page) == [2, 3, 4, 5, 6]
+    tiles.nth(4).click(modifiers=["Control"])
+    tiles.nth(9).click(modifiers=["Control"])
+    assert _selected(page) == [2, 3, 5, 6, 9]
+    expect(count).to_have_text("5")
+    page.keyboard.press("Control+a")
+    expect(count).to_have_text("14")
+    tiles.nth(0).click()
+    tiles.nth(3).click(modifiers=["Shift"])  # the strays: all between get the state of the first
+    assert _selected(page) == list(range(4, 14))
+    page.keyboard.press("Escape")
+    expect(count).to_have_text("0")
+    tiles.nth(1).focus()
+    page.keyboard.press("Control+Space")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    assert _selected(page) == [1, 2, 3]
+
+
+def test_drag_a_box(site: Any, tab: Any) -> None:
+    page = tab.open("/unknowns/group?cluster=1")
+    boxes = [tile.bounding_box() for tile in page.locator(".tile").all()]
+
+    def drag(first: int, last: int) -> None:
+        a, b = boxes[first], boxes[last]
+        assert a is not None
+        assert b is not None
+        page.mouse.move(a["x"] + 20, a["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(b["x"] + 30, b["y"] + 30, steps=4)
+        page.mouse.up()
+
+    drag(1, 4)
+    assert _selected(page) == [1, 2, 3, 4]
+    page.keyboard.down("Control")
+    drag(3, 5)
+    page.keyboard.up("Control")
+    assert _selected(page) == [1, 2, 5]
+    page.locator(".tile").nth(0).click()  # a click after a drag is a click
+    assert _selected(page) == [0, 1, 2, 5]
+
+
+def test_more_samples_than_a_page_come_as_one_scrolls(site: Any, tab: Any) -> None:
+    shapes = site.shapes
+    drawn = shapes["draw"]("wave", 300, 5)
+    images = np.maximum(drawn, np.random.default_rng(0).integers(0, 9, drawn.shape, dtype=np.uint8))
+    ids = site.world.recognize(shapes["features"](images), shapes["items"](images, "many")).sample_ids
+    (cluster,) = site.world.set_clusters([ClusterDraft(ids, ids[0])])
+    page = tab.open(f"/unknowns/group?cluster={cluster}")
+    expect(page.locator("#selected-count")).to_have_text("300")
+    assert page.locator(".tile").count() == 120
+    page.locator(".tile").nth(3).click()
+    expect(page.locator("#selected-count")).to_have_text("299")
+    page.locator(".more").scroll_into_view_if_needed()
+    expect(page.locator(".tile")).to_have_count(240)
+    assert page.locator(".tile").nth(200).get_attribute("aria-selected") == "true"
+    images_asked_for = page.evaluate(
+        "performance.getEntriesByType('resource').filter(e => e.name.includes('thumbnail')).length"
+    )
+    assert images_asked_for < 240  # only what is near the window
+    page.get_by_label("What is it?").fill("wave")
+    page.keyboard.press("Enter")
+    expect(page.locator("#outcome")).to_contain_text("299 samples learnt")
+    assert site.recognizes("wave") == ["wave"] * 3
+
+
+def test_merge_in_the_list_and_undo(site: Any, tab: Any) -> None:
+    page = tab.open("/")
+    page.keyboard.press("m")
+    expect(page.locator(".toast")).to_contain_text("Select two clusters or more")
+    page.locator(".card").nth(0).locator(".tick").click()
+    page.locator(".card").nth(1).click(modifiers=["Control"])
+    expect(page.locator("#selected-count")).to_have_text("2")
+    page.keyboard.press("m")
+    expect(page.locator("#outcome")).to_contain_text("The clusters are one now")
+    expect(page.locator(".card")).to_have_count(3)
+    expect(page.locator(".card").first).to_contain_text("25")
+    page.keyboard.press("Control+z")
+    expect(page.locator(".card")).to_have_count(4)
+
+
+def test_merge_and_split_in_the_workbench(site: Any, tab: Any) -> None:
+    page = tab.open("/unknowns/group?cluster=1")
+    page.keyboard.press("m")
+    page.get_by_role("dialog").get_by_role("button", name="Cluster 2").click()
+    expect(page.locator("#selected-count")).to_have_text("25")
+    expect(page.locator(".tile").first).to_be_focused()
+    page.keyboard.press("Escape")
+    for i in (0, 1, 2):
+        page.locator(".tile").nth(i).click()
+    page.keyboard.press("p")
+    expect(page.locator("#outcome")).to_contain_text("3 samples split off into a new cluster")
+    expect(page.locator(".tile")).to_have_count(22)
+    assert sorted(cluster.size for cluster in site.world.clusters()) == [3, 8, 9, 22]
+
+
+def test_x_asks_then_dismisses_and_can_be_undone(site: Any, tab: Any) -> None:
+    page = tab.open("/unknowns/group?cluster=2")
+    page.keyboard.press("x")
+    ask = page.locator("#ask")
+    expect(ask).to_contain_text("Dismiss 11 samples? It can be undone.")
+    assert site.world.progress("local").dismissed == 0
+    page.keyboard.press("Escape")
+    expect(ask).to_have_count(0)
+    expect(page.locator(".tile").first).to_be_focused()
+    page.keyboard.press("x")
+    expect(ask.get_by_role("button", name="Not a class")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#outcome")).to_contain_text("11 samples dismissed.")
+    assert site.world.progress("local").dismissed == 11
+    assert site.world.history()[0].payload["reason"] == "not a class"
+    page.locator("#outcome").get_by_role("button", name="Undo").click()
+    expect(page.locator("[data-count=dismissed]")).to_have_text("0")
+    assert site.world.progress("local").pending == 42
+
+
+def test_question_mark_shows_the_keys(site: Any, tab: Any) -> None:
+    page = tab.open("/")
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    expect(dialog).to_be_visible()
+    for words in ("suggested label", "dismiss", "skip", "merge", "search", "undo"):
+        expect(dialog).to_contain_text(words)
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+    page.keyboard.type("camera ell")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("“camera ell”")
+    expect(page.locator(".tile")).to_have_count(11)
+
+
+def test_a_sample_closely_and_accepted_as_known(site: Any, tab: Any) -> None:
+    page = tab.open("/unknowns/group?cluster=1")
+    page.locator(".tile").nth(1).focus()
+    page.keyboard.press("i")
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("Wrongly rejected?")
+    expect(dialog).to_contain_text("camera triangle")
+    dialog.get_by_role("button", name="square").click()
+    expect(page.locator("#outcome")).to_contain_text("Version 1 is live")
+    expect(page.locator(".tile")).to_have_count(13)
+    assert site.world.history()[0].kind == "accept"
+    page.locator(".tile").nth(0).dblclick()
+    dialog.get_by_role("link", name="Find similar").click()
+    expect(page.locator("h1")).to_contain_text("Like sample")
+    assert page.locator(".tile").count() > 13

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import stat
+from types import SimpleNamespace
+
+import pytest
+
+from openworld.service.results import Refused
+from openworld.service.security.rate_limit import RateLimit
+from openworld.service.security.secret import session_secret
+from openworld.service.server import check_may_listen
+
+ROLES = ("nobody", "viewer", "labeller", "admin")
+IDS = {"sample_ids": [1]}
+# The least role that each endpoint asks for.
+ACCESS = [
+    ("GET", "/health", None, "nobody"),
+    ("GET", "/ready", None, "nobody"),
+    ("GET", "/v1/session", None, "nobody"),
+    ("GET", "/metrics", None, "viewer"),
+    ("GET", "/v1/statistics", None, "viewer"),
+    ("GET", "/v1/pool", None, "viewer"),
+    ("GET", "/v1/samples/1", None, "viewer"),
+    ("GET", "/v1/samples/1/similar", None, "viewer"),
+    ("GET", "/v1/samples/1/thumbnail", None, "viewer"),
+    ("GET", "/v1/clusters", None, "viewer"),
+    ("GET", "/v1/clusters/1", None, "viewer"),
+    ("GET", "/v1/clusters/map", None, "viewer"),
+    ("GET", "/v1/classes", None, "viewer"),
+    ("GET", "/v1/classes/a", None, "viewer"),
+    ("GET", "/v1/history", None, "viewer"),
+    ("GET", "/v1/versions", None, "viewer"),
+    ("GET", "/v1/versions/compare?a=0&b=0", None, "viewer"),
+    ("GET", "/v1/versions/0/rescored", None, "viewer"),
+    ("GET", "/v1/progress", None, "viewer"),
+    ("GET", "/v1/export/labelled", None, "viewer"),
+    ("GET", "/v1/export/log", None, "viewer"),
+    ("GET", "/v1/export/model", None, "viewer"),
+    ("POST", "/v1/preview", {**IDS, "label": "x"}, "viewer"),
+    ("POST", "/v1/recognize", {"vectors": [[0, 0, 0, 0]], "remember": False}, "viewer"),
+    ("POST", "/v1/recognize.npy?remember=false", None, "viewer"),
+    ("POST", "/v1/recognize", {"vectors": [[90, 0, 0, 0]]}, "labeller"),
+    ("POST", "/v1/recognize.npy", None, "labeller"),
+    ("POST", "/v1/learn", {"vectors": [[0, 0, 0, 0]], "labels": ["x"]}, "labeller"),
+    ("POST", "/v1/label", {**IDS, "label": "x"}, "labeller"),
+    ("POST", "/v1/dismiss", IDS, "labeller"),
+    ("POST", "/v1/accept", {"sample_id": 1, "label": "x"}, "labeller"),
+    ("POST", "/v1/clusters/merge", {"cluster_ids": [1, 2]}, "labeller"),
+    ("POST", "/v1/clusters/1/split", IDS, "labeller"),
+    ("POST", "/v1/clusters/1/lease", None, "labeller"),
+    ("DELETE", "/v1/clusters/1/lease", None, "labeller"),
+    ("POST", "/v1/clusters/refresh", None, "labeller"),
+    ("PATCH", "/v1/classes/a", {"description": "x"}, "labeller"),
+    ("POST", "/v1/classes/merge", {"labels": ["zz"], "into": "a"}, "labeller"),
+    ("POST", "/v1/undo", {}, "labeller"),
+    ("POST", "/v1/redo", {}, "labeller"),
+    ("DELETE", "/v1/classes/zz", None, "admin"),
+    ("POST", "/v1/versions/99/activate", None, "admin"),
+]
+
+
+@pytest.fixture
+def keys(world):
+    return {role: world.create_key(f"the {role}", role) for role in ROLES[1:]}
+
+
+@pytest.fixture
+def locked(keys, serving):
+    with serving() as found:
+        yield found
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_everyone_may_do_what_their_role_may(locked, keys, role):
+    headers = bearer(keys[role]) if role in keys else {}
+    for method, path, body, least in ACCESS:
+        status = locked.request(method, path, json=body, headers=headers).status_code
+        if ROLES.index(role) >= ROLES.index(least):
+            assert status not in (401, 403, 500), (method, path)
+        else:
+            assert status == (401 if role == "nobody" else 403), (method, path)
+
+
+def test_every_endpoint_is_in_the_table_of_access(client):
+    described = {
+        (method.upper(), path)
+        for path, methods in client.get("/v1/openapi.json").json()["paths"].items()
+        for method in methods
+    }
+    tried = {(method, path.split("?")[0]) for method, path, _, _ in ACCESS}
+    elsewhere = {
+        ("GET", "/v1/events"),
+        ("POST", "/v1/session"),
+        ("DELETE", "/v1/session"),
+        ("POST", "/v1/recognize/images"),
+        ("POST", "/v1/learn/images"),
+    }
+    filled = {
+        "{sample_id}": "1",
+        "{cluster_id}": "1",
+        "/v1/versions/{version}/rescored": "/v1/versions/0/rescored",
+        "{version}": "99",
+    }
+    for method, path in sorted(described):
+        for name, value in filled.items():
+            path = path.replace(name, value)
+        options = {path.replace("{label}", label) for label in ("a", "zz")}
+        assert (method, path) in elsewhere or any((method, option) in tried for option in options), path
+
+
+def test_other_ways_in_need_a_key_as_well(locked, keys):
+    assert locked.get("/v1/events").status_code == 401
+    for path in ("/v1/recognize/images", "/v1/learn/images"):
+        sent = {"files": {"files": b"x"}, "data": {"labels": "a"}}
+        assert locked.post(path, **sent).status_code == 401
+        assert locked.post(path, **sent, headers=bearer(keys["viewer"])).status_code == 403
+
+
+def test_keys_by_other_header_and_wrong_ones(locked, keys):
+    assert locked.get("/v1/pool", headers={"X-API-Key": keys["viewer"]}).status_code == 200
+    for headers in (bearer("ow_wrong"), {"Authorization": "Basic abc"}, {"X-API-Key": b"\xe9"}):
+        assert locked.get("/v1/pool", headers=headers).status_code == 401
+
+
+def test_one_who_tries_many_keys_has_to_wait(locked, keys):
+    codes = [locked.get("/v1/pool", headers=bearer(f"ow_{i}")).status_code for i in range(12)]
+    assert codes == [401] * 10 + [429] * 2
+    assert locked.get("/v1/pool", headers=bearer(keys["viewer"])).status_code == 200
+
+
+def test_a_revoked_key_admits_no_more(world, keys, serving):
+    with serving() as client:
+        client.app.state.service.doorkeeper._clock = lambda: next(times)
+        times = iter(range(0, 1000, 10))
+        assert client.get("/v1/pool", headers=bearer(keys["viewer"])).status_code == 200
+        world.revoke_key("the viewer")
+        assert client.get("/v1/pool", headers=bearer(keys["viewer"])).status_code == 401
+
+
+def test_the_key_of_the_settings_is_an_admin(serving):
+    with serving(key="a secret of many letters") as client:
+        assert client.get("/v1/pool").status_code == 401
+        assert client.get("/v1/pool", headers=bearer("a secret of many letters")).status_code == 200
+        found = client.post("/v1/session", json={"key": "a secret of many letters"}).json()
+        assert (found["name"], found["role"]) == ("admin", "admin")
+        assert client.get("/v1/pool").status_code == 200
+
+
+def test_sessions(locked, keys, world):
+    assert locked.get("/v1/session").json() == {"name": None, "role": None, "needs_key": True}
+    assert locked.post("/v1/session", json={"name": "ann"}).status_code == 401
+    assert locked.post("/v1/session", json={"key": "ow_wrong"}).status_code == 401
+    found = locked.post("/v1/session", json={"key": keys["labeller"]})
+    assert found.json() == {"name": "the labeller", "role": "labeller", "needs_key": True}
+    cookie = found.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert keys["labeller"].lower() not in cookie
+    assert locked.get("/v1/pool").status_code == 200
+    assert locked.delete("/v1/classes/a").status_code == 403
+    sealed = locked.cookies["openworld_session"]
+    locked.cookies.clear()
+    for forged in (sealed[:-1], sealed[1:], "x", sealed.replace(".", ".A", 1)):
+        assert locked.get("/v1/pool", headers={"Cookie": f"openworld_session={forged}"}).status_code == 401
+    assert locked.get("/v1/pool", headers={"Cookie": f"openworld_session={sealed}"}).status_code == 200
+    assert "openworld_session=" in locked.delete("/v1/session").headers["set-cookie"]
+
+
+def test_without_keys_one_chooses_a_name(client, unknown, world):
+    assert client.post("/v1/session", json={"name": "ann"}).json()["name"] == "ann"
+    client.post("/v1/dismiss", json={"sample_ids": unknown[:1]})
+    assert client.get("/v1/history").json()[0]["who"] == "ann"
+    assert client.post("/v1/session", json={"name": "a\0b"}).status_code == 422
+    world.create_key("key", "admin")
+    client.app.state.service.doorkeeper._remembered.clear()
+    assert client.get("/v1/pool").status_code == 401  # a name alone admits no more
+
+
+def test_only_an_admin_undoes_what_others_did(locked, keys, world):
+    world.learn([[50, 0, 0, 0], [51, 0, 0, 0]], ["far", "far"], "someone else")
+    found = locked.post("/v1/undo", json={"event_id": 1}, headers=bearer(keys["labeller"]))
+    assert found.status_code == 403
+    assert "someone else" in found.json()["detail"]
+    assert locked.post("/v1/undo", json={"event_id": 1}, headers=bearer(keys["admin"])).status_code == 200
+
+
+def test_rate_limit(serving):
+    with serving(rate_limit=0.001) as client:
+        codes = [client.get("/v1/classes").status_code for _ in range(12)]
+        assert codes == [200] * 10 + [429] * 2
+        found = client.get("/v1/classes")
+        assert int(found.headers["retry-after"]) > 100
+        assert found.json()["error"] == "too many requests"
+        assert client.get("/health").status_code == 200
+
+
+def test_a_bucket_fills_at_its_rate():
+    clock = SimpleNamespace(now=0.0)
+    limit = RateLimit(2.0, 3.0, lambda: clock.now)
+    assert [limit.wait_for("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    assert limit.wait_for("b") == 0
+    clock.now = 0.75
+    assert [limit.wait_for("a"), limit.wait_for("a")] == [0, 0.25]
+    clock.now = 100.0
+    assert [limit.wait_for("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    assert not any(RateLimit(0, 1).wait_for("a") for _ in range(100))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8000"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:9000"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
+    ],
+)
+def test_other_sites_cannot_act(client, headers, status):
+    body = {"vectors": [[0, 0, 0, 0]], "remember": False}
+    for path in ("/v1/recognize", "/v1/session"):
+        sent = body if path == "/v1/recognize" else {"name": "ann"}
+        assert client.post(path, json=sent, headers=headers).status_code == status
+    assert client.get("/v1/pool", headers=headers).status_code == 200
+
+
+def test_only_known_names_of_the_host_are_answered_to(serving):
+    with serving(allowed_hosts="open.example") as client:
+        for host, status in {
+            "localhost:8000": 200,
+            "LOCALHOST": 200,
+            "[::1]:8000": 200,
+            "open.example": 200,
+            "evil.example": 400,
+            "evil.example:8000": 400,
+            "": 400,
+        }.items():
+            assert client.get("/health", headers={"Host": host}).status_code == status, host
+
+
+def test_browsers_are_told_to_be_strict(client):
+    for path in ("/health", "/v1/nothing", "/v1/samples/99"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_listening_to_others_needs_a_key(world, settings_of):
+    for host in ("127.0.0.1", "localhost", "::1"):
+        check_may_listen(settings_of(host=host), world)
+    with pytest.raises(Refused, match="openworld key create"):
+        check_may_listen(settings_of(host="0.0.0.0"), world)
+    check_may_listen(settings_of(host="0.0.0.0", key="a secret of many letters"), world)
+    world.create_key("gone", "admin")
+    world.revoke_key("gone")
+    with pytest.raises(Refused, match="no key"):
+        check_may_listen(settings_of(host="192.168.1.2"), world)
+    world.create_key("ann", "admin")
+    check_may_listen(settings_of(host="192.168.1.2"), world)
+
+
+def test_the_secret_of_sessions_is_kept_where_only_its_owner_reads(settings_of, tmp_path):
+    secret = session_secret(settings_of())
+    assert secret == session_secret(settings_of())
+    assert len(secret) >= 32
+    assert stat.S_IMODE((tmp_path / "world.db.secret").stat().st_mode) == 0o600
+    assert session_secret(settings_of(session_secret="s" * 16)) == "s" * 16
+    elsewhere = settings_of(database="postgresql+psycopg://host/name")
+    assert session_secret(elsewhere) != session_secret(elsewhere)
