@@ -145,9 +145,8 @@ def _while_learning(service: int, X: np.ndarray, seconds: float) -> None:
     busy, failed = percentile()
     ends.set()
     teacher.join()
-    print(f"recognition while a class is learnt every second, {seconds:g} s, 8 connections:")
     print(f"  p99 quiet                {quiet:8.1f} ms")
-    print(f"  p99 while learning       {busy:8.1f} ms, {len(learnt)} classes learnt")
+    print(f"  p99 while learning       {busy:8.1f} ms, {len(learnt)} classes in {seconds:g} s")
     print(f"  ratio                    {busy / quiet:8.2f}")
     print(f"  failed requests          {failed + failed_before:8d}", flush=True)
 
@@ -205,7 +204,12 @@ def main() -> None:
         with _server(_run_bare) as bare, _server(_run_service, f"{folder}/model.ow", folder) as service:
             _one_vector(bare, service, some, options.seconds)
             _batches(service, model, some, options.seconds)
-            _while_learning(service, some, options.learning_seconds)
+    for name, growth in (("metric refreshed by every act", 0.0), ("metric refreshed now and then", 0.2)):
+        with tempfile.TemporaryDirectory() as folder:
+            save(model.set_params(refresh_growth=growth), Path(folder) / "model.ow")
+            with _server(_run_service, f"{folder}/model.ow", folder) as service:
+                print(f"recognition while classes are learnt, {name}, 8 connections:")
+                _while_learning(service, some, options.learning_seconds)
     _label_to_recognized(options.many_classes, options.acts)
 
 

@@ -25,10 +25,15 @@ _chromium = runpy.run_path(str(_HERE / "chromium.py"))
 _shapes = runpy.run_path(str(_HERE / "shapes.py"))
 
 
+_closers: list[threading.Thread] = []
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _quiet_log() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     yield
+    for closer in _closers:
+        closer.join()
     structlog.reset_defaults()
 
 
@@ -100,6 +105,11 @@ class serving:
 
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
+        closer = threading.Thread(target=self._close)
+        closer.start()  # while the next test begins
+        _closers.append(closer)
+
+    def _close(self) -> None:
         self._thread.join()
         self._socket.close()
         self._world.close()

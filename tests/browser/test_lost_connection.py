@@ -75,3 +75,27 @@ def test_acts_outlive_the_page_and_can_be_taken_back(site: Any, tabs: Any) -> No
     tab.open("/classes")  # another page sends it
     expect(page.locator("#outcome")).to_contain_text("1 class added, 1 sample learnt")
     assert [info.label for info in site.world.classes()] == ["circle", "cross", "first", "square"]
+
+
+def test_an_undo_whose_answer_got_lost_undoes_once(site: Any, tabs: Any) -> None:
+    ids = [sample.id for sample in site.world.pool().samples]
+    site.world.label(ids[:14], "triangle", "Ann")
+    site.world.label(ids[14:25], "ell", "Ann")
+    tab = tabs(site, "Ann")
+    tab.allowed += [*LOST, "422 (Unprocessable"]
+    page = tab.open("/history")
+    tries: list[int] = []
+
+    def lose_the_first_answer(route: Any) -> None:
+        tries.append(route.request.post_data_json["event_id"])
+        if len(tries) == 1:
+            route.fetch()
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/v1/undo", lose_the_first_answer)
+    page.keyboard.press("Control+z")
+    expect(page.locator(".toast", has_text="Sent twice")).to_contain_text("undo act 2")
+    assert tries == [2, 2]
+    assert [info.label for info in site.world.classes()] == ["circle", "cross", "square", "triangle"]

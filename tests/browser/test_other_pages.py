@@ -71,7 +71,7 @@ def test_draw_and_see_why(site: Any, tabs: Any) -> None:
     stroke((50, 50), (172, 172))
     stroke((50, 172), (172, 50))
     expect(page.locator(".verdict")).to_contain_text("cross")
-    expect(page.locator("#answer")).to_contain_text("above 0, so known")
+    expect(page.locator("#answer")).to_contain_text("is near enough: the decision, +0")
     expect(page.locator("#answer th").first).to_have_text("cross")
     page.get_by_role("button", name="Wipe").click()
     page.locator("form", has=page.locator("#letter")).get_by_label("Put it among the unknown").check()

@@ -183,7 +183,7 @@ def test_version(run: Any) -> None:
 
 
 def test_demo_tells_the_whole_story(run: Any, tmp_path: Path) -> None:
-    shown = run("demo", "--output", tmp_path / "demo")
+    shown = run("demo", "--in-terminal", "--output", tmp_path / "demo")
     assert "new letters" in shown
     with (tmp_path / "demo" / "accuracy.csv").open() as file:
         rows = {row["test pictures of"]: row for row in csv.DictReader(file)}

@@ -295,3 +295,10 @@ def test_it_serves_nearest_class_means():
     assert model.metric_.statistics_.counts.sum() == 150
     answers = model.predict(X)
     assert np.mean(answers[answers >= 0] == Y[answers >= 0]) > 0.85
+
+
+def test_a_smaller_power_shrinks_more():
+    statistics = ClassStatistics("pooled").add(*load_iris(return_X_y=True))
+    plain, more = Whitening.of(statistics), Whitening.of(statistics, 0.5)
+    assert 0 < plain.shrinkage < 1
+    assert more.shrinkage == pytest.approx(plain.shrinkage**0.5)

@@ -106,7 +106,7 @@ def test_holding_out_is_refitting_without_the_held_samples(per_class, names):
             continue
         rest = np.setdiff1d(np.arange(len(codes)), held)
         shown = np.setdiff1d(kept, held)
-        whitening = Whitening.of(ClassStatistics("pooled").add(samples[rest], codes[rest]))
+        whitening = Whitening.of(ClassStatistics("pooled").add(samples[rest], codes[rest]), found.power)
         white = whitening(samples)
         means = np.array([white[rest][codes[rest] == c].mean(axis=0) for c in range(len(names))])
         end = start + len(held)
@@ -126,24 +126,24 @@ def test_held_samples_are_not_in_the_statistics_they_are_judged_by(monkeypatch):
     used, judged = [], []
     of, judge = Whitening.of.__func__, class_out._judge
 
-    def spy_on_statistics(cls, rest):
+    def spy_on_statistics(cls, rest, power):
         used.append(rest)
-        return of(cls, rest)
+        return of(cls, rest, power)
 
-    def spy_on_held(rest, labels, given, given_codes, held):
+    def spy_on_held(rest, power, labels, given, given_codes, held):
         judged.append(held.copy())
-        return judge(rest, labels, given, given_codes, held)
+        return judge(rest, power, labels, given, given_codes, held)
 
     monkeypatch.setattr(Whitening, "of", classmethod(spy_on_statistics))
     monkeypatch.setattr(class_out, "_judge", spy_on_held)
     hold_out(statistics, np.arange(4), samples, codes)
-    assert len(used) == len(judged) == 3
+    assert len(used) == len(judged) == 5  # the first third with three powers
     for rest, held in zip(used, judged, strict=True):
         without = ClassStatistics("pooled").add(samples[~held], codes[~held])
         np.testing.assert_allclose(rest.counts, without.counts)
         np.testing.assert_allclose(rest.means, without.means, atol=1e-6)
         np.testing.assert_allclose(rest.scatter, without.scatter, atol=1e-6)
-    assert np.sum(judged, axis=0).tolist() == [1] * len(codes)  # each sample is held out exactly once
+    assert np.sum(judged[2:], axis=0).tolist() == [1] * len(codes)  # each sample is held out exactly once
     np.testing.assert_array_equal(statistics.counts, counts)  # and what was learnt is left alone
     np.testing.assert_array_equal(statistics.scatter, scatter)
 
@@ -359,7 +359,7 @@ def test_the_logistic_curve_is_found_again(slope, intercept):
     right = random.uniform(size=20_000) < 1 / (1 + np.exp(-slope * scores - intercept))
     found = class_out._logistic(scores, right)
     assert found == pytest.approx((slope, intercept), rel=0.1)
-    probability = ClassOut(0.0, 0.0, *found, 1.0).probability(scores.astype(np.float32))
+    probability = ClassOut(0.0, 0.0, *found, 1.0, 1.0).probability(scores.astype(np.float32))
     for low, high in ((0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.01)):
         bin_ = (probability >= low) & (probability < high)
         if bin_.sum() > 300:

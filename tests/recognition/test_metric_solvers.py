@@ -59,7 +59,8 @@ def shrunk_within_covariance(problem, shrinkage):
 
 def chosen_shrinkage(problem):
     """The shrinkage under which the chosen whitening whitens; classes of one size are assumed."""
-    P = metric_solvers._choose_whitening(problem)
+    residuals = problem.X - problem.means[problem.codes]
+    P = metric_solvers.choose_whitening(problem, residuals.T @ residuals / len(residuals))
     off = [np.abs(P.T @ shrunk_within_covariance(problem, s) @ P - np.eye(len(P))).max() for s in SHRINKAGES]
     assert min(off) < 1e-8
     return SHRINKAGES[int(np.argmin(off))]

@@ -210,14 +210,14 @@ def test_learning_changes_no_other_class(digits, kind):
     X, y = digits
     model = kind(NCMMetric(max_iter=5)).fit(X[y < 6], y[y < 6])
     means = {c: model.statistics_.mean(c).copy() for c in range(6)}
-    projected = model._search()[1].means.copy()
+    projected = model._index.means.copy()
     W, tau = model.metric_.W_.copy(), getattr(model, "tau_", None)
     metric = model.metric_
     model.partial_fit(X[y == 7], y[y == 7])
     assert model.classes_.tolist() == [0, 1, 2, 3, 4, 5, 7]
     for c, mean in means.items():
         np.testing.assert_array_equal(model.statistics_.mean(c), mean)
-    np.testing.assert_array_equal(model._search()[1].means[:6], projected)
+    np.testing.assert_array_equal(model._index.means[:6], projected)
     assert model.metric_ is metric
     np.testing.assert_array_equal(metric.W_, W)
     assert getattr(model, "tau_", None) == tau
@@ -370,10 +370,10 @@ def test_tau_can_be_changed_without_fitting(model, iris):
 def test_recalibrate_moves_tau_alone(iris):
     X, y = iris
     model = NearestNonOutlier(EuclideanMetric(), tau=0.2).fit(X[::2], y[::2])
-    means = model._search()[1].means.copy()
+    means = model._index.means.copy()
     assert model.recalibrate(X[1::2], y[1::2]) is model
     assert model.tau_ == model.calibration_.tau > 0.2
-    np.testing.assert_array_equal(model._search()[1].means, means)
+    np.testing.assert_array_equal(model._index.means, means)
     assert np.mean(model.predict(X[1::2]) == y[1::2]) > 0.6
     first = model.tau_
     model.recalibrate(X[1::2], y[1::2], CrossClassValidation(FalseAcceptRate(0.0)))

@@ -191,7 +191,7 @@ def test_decision_by_hand():
     """``(2 + s) / 3 * b - (2 + threshold) / 3`` with s = cosine - weight * tightness."""
     model = fitted({"standardize": True, "n_lifted": 12})
     samples = np.vstack([NEW, 3 * NEW[:20], 9 * NEW[:20]])
-    whitening = Whitening.of(model.statistics_)
+    whitening = Whitening.of(model.statistics_, model.calibration_.power)
     means = whitening(model.statistics_.means.astype(np.float32))
     cosines = model.metric_.transform(samples) @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T
     tight = []
@@ -251,7 +251,7 @@ def test_the_metric_is_that_of_all_classes():
     model.partial_fit(X[100:], Y[100:]).predict(NEW[:1])
     after = model.metric_.transform(NEW)
     assert np.abs(after - before).max() > 0.01
-    whitening = Whitening.of(model.statistics_)
+    whitening = Whitening.of(model.statistics_, model.calibration_.power)
     expected = whitening(model.metric_.representation_(NEW))
     np.testing.assert_allclose(after, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
 

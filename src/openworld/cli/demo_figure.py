@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from openworld.cli.demo import Story
+    from openworld.cli.demo_story import Story
 
 # Okabe and Ito's colours, which colour-blind people can tell apart.
 _BEFORE, _AFTER, _RIGHT, _WRONG = "#999999", "#0072B2", "#009E73", "#D55E00"

@@ -45,8 +45,7 @@ def load(data: Any, *, cache: bool = True, **options: Any) -> Loaded:
 def tell_left_out(loaded: Loaded) -> None:
     """Name what could not be read, and say how many had no label."""
     if loaded.n_unlabelled:
-        noun = _NOUNS[loaded.source.kind] if loaded.source else "sample"
-        messages.print(f"{plural(loaded.n_unlabelled, noun)} without a label: left out.")
+        messages.print(f"{plural(loaded.n_unlabelled, noun(loaded))} without a label: left out.")
     if loaded.failures:
         messages.print(f"[yellow]{len(loaded.failures):,} could not be read and were left out:[/]")
         for failure in loaded.failures[:_FAILURES_SHOWN]:
@@ -66,6 +65,11 @@ def tell_alike(classes: list[Any]) -> None:
             messages.print(f"[yellow]Classes of nearly the same name:[/] {escape(shown)}. They stay apart.")
 
 
+def noun(loaded: Loaded) -> str:
+    """Say what one of the samples is."""
+    return _NOUNS[loaded.source.kind] if loaded.source else "sample"
+
+
 def count_words(loaded: Loaded) -> str:
     """Say how many samples there are, by what they are: 3 pictures."""
-    return plural(len(loaded.samples), _NOUNS[loaded.source.kind] if loaded.source else "sample")
+    return plural(len(loaded.samples), noun(loaded))

@@ -43,3 +43,11 @@ LabelColumnOption = Annotated[
     str | None,
     typer.Option("--label-column", help="The array or column with the labels.", show_default=False),
 ]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        help="Work on a Dask cluster: its address (tcp://...), or local for a process per core here.",
+        show_default=False,
+    ),
+]

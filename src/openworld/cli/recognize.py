@@ -12,6 +12,7 @@ import typer
 
 from openworld.cli.options import (
     CacheOption,
+    DaskOption,
     ExtractorOption,
     OnError,
     OnErrorOption,
@@ -28,10 +29,11 @@ _CHUNK = 4096
 def recognize(
     model: Annotated[Path, typer.Argument(help="The model file.")],
     data: Annotated[
-        Path,
+        str,
         typer.Argument(
             help="A folder of pictures, a picture, a .zip, texts (.txt, .csv, .jsonl) or vectors (.npz, "
-            ".npy, .csv, .parquet): of the kind the model was fitted on. Labels are not needed."
+            ".npy, .csv, .parquet, .arrow): of the kind the model was fitted on. Labels are not needed. "
+            "Also an address (s3://...) or a pattern."
         ),
     ],
     output: Annotated[
@@ -50,6 +52,7 @@ def recognize(
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
     cache: CacheOption = True,
+    dask: DaskOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
 ) -> None:
     """Name each sample, or answer unknown; with labels in the data, say how many answers are right.
@@ -61,6 +64,8 @@ def recognize(
     from openworld import load as load_model
     from openworld.cli.console import messages, need
     from openworld.cli.loading import load, tell_left_out
+    from openworld.cli.streamed_answers import recognize_stream
+    from openworld.cli.streaming import open_streamed
     from openworld.data.tables import DataError
 
     if output is not None and output.suffix not in (".csv", ".json"):
@@ -71,15 +76,21 @@ def recognize(
     if sheet is not None:
         need("jinja2", extra="images")
     recognizer = load_model(model)
-    loaded = load(
-        data,
-        model=recognizer,
-        extractor=extractor,
-        label_column=label_column,
-        on_error=on_error.value,
-        workers=workers,
-        cache=cache,
-    )
+    options: dict[str, Any] = {
+        "model": recognizer,
+        "extractor": extractor,
+        "label_column": label_column,
+        "on_error": on_error.value,
+        "workers": workers,
+        "cache": cache,
+    }
+    stream = open_streamed(data, dask=dask, **options)
+    if stream is not None:
+        if sheet is not None or as_json or (output is not None and output.suffix != ".csv"):
+            raise DataError(f"{data} is streamed: its answers are written as .csv, without a sheet.")
+        recognize_stream(recognizer, stream, output, dask)
+        return
+    loaded = load(data, **options)
     rows = _answers(recognizer, loaded)
     if output is not None:
         with output.open("w", newline="", encoding="utf-8") as file:
@@ -94,7 +105,7 @@ def recognize(
     if sheet is not None:
         from openworld.cli.contact_sheet import write_sheet
 
-        write_sheet(sheet, f"{model.name}: {data.name}", recognizer, loaded, rows)
+        write_sheet(sheet, f"{model.name}: {Path(data).name}", recognizer, loaded, rows)
         messages.print(f"Wrote {sheet}.")
     tell_left_out(loaded)
 

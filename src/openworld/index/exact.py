@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Positions = NDArray[np.intp]
+from openworld.index.growing_rows import GrowingRows
+from openworld.index.protocol import Floats, Positions
 
 # Numbers worked on at a time, few enough to stay in a processor's cache.
 _BLOCK = 1 << 15
 _RANKS_AT_ONCE = 1 << 21
 
 
-class _Prepared(NamedTuple):
+class _Prepared:
     """The means in one floating point type, as seen from an origin in their midst."""
 
-    origin: Floats
-    means: Floats
-    squared_norms: Floats
+    def __init__(self, means: Floats, origin: Floats, dtype: np.dtype[Any]) -> None:
+        self.origin = origin.astype(dtype)
+        self._dtype = dtype
+        seen = self._seen(means)
+        self._means, self._squared_norms = GrowingRows(seen, dtype), GrowingRows(_squares(seen), dtype)
+
+    def _seen(self, means: Floats) -> Floats:
+        return np.asarray((means - self.origin).astype(self._dtype))
+
+    @property
+    def means(self) -> Floats:
+        return self._means.rows
+
+    @property
+    def squared_norms(self) -> Floats:
+        return self._squared_norms.rows
+
+    def add(self, means: Floats) -> None:
+        seen = self._seen(means)
+        self._means.extend(seen)
+        self._squared_norms.extend(_squares(seen))
+
+    def remove(self, position: int) -> None:
+        self._means.remove(position)
+        self._squared_norms.remove(position)
+
+    def replace(self, positions: Positions, means: Floats) -> None:
+        seen = self._seen(means)
+        self.means[positions] = seen
+        self.squared_norms[positions] = _squares(seen)
 
 
 class ExactIndex:
@@ -31,57 +58,91 @@ class ExactIndex:
     so that a large offset of the features costs no accuracy. The distances that are returned are computed
     anew in float64 from the differences ``z - mu``, and so are those of means whose ranks are too close to
     be told apart: they lose nothing to cancellation, and the answer for a sample does not depend on which
-    other samples were asked about. Equal distances go to the mean that stands first.
+    other samples were asked about.
 
     The matrix product is done in the type of the samples: float32 samples are ranked in float32.
 
     Parameters
     ----------
     means : array of shape (K, m)
-        The projected class means; kept by reference, not to be changed afterwards.
+        The projected class means.
+    origin : array of shape (m,), optional
+        A point in the midst of the means; by default found by `midst`. It stays while means come and go.
+    names : sequence, optional
+        The names of the means, kept by reference: whoever adds or removes a mean does so with its name. Of
+        equally near means the one with the smallest name comes first; without names, the one that stands
+        first.
     """
 
-    def __init__(self, means: NDArray[np.float64]) -> None:
-        self.means = means
+    def __init__(
+        self,
+        means: NDArray[np.float64],
+        origin: NDArray[np.float64] | None = None,
+        names: Sequence[Any] | None = None,
+    ) -> None:
+        self._means = GrowingRows(means)
+        self.origin = midst(means) if origin is None else origin
+        self._names = names
+        self._prepared: dict[np.dtype[Any], _Prepared] = {}
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The means in order of position, as a view."""
+        return self._means.rows
 
     def __len__(self) -> int:
-        return len(self.means)
+        return len(self._means)
 
-    @cached_property
-    def _double(self) -> _Prepared:
-        return self._prepared(np.dtype(np.float64))
+    # -- changing -----------------------------------------------------------------------------------
 
-    @cached_property
-    def _single(self) -> _Prepared:
-        return self._prepared(np.dtype(np.float32))
+    def add(self, means: Floats) -> None:
+        """Append means; their positions follow the last one."""
+        self._means.extend(means)
+        for prepared in self._prepared.values():
+            prepared.add(means)
 
-    def _prepared(self, dtype: np.dtype[Any]) -> _Prepared:
-        # The median of some means, not their average: one mean far away must not move it.
-        some = self.means[:: 1 + len(self.means) // 256]
-        middle = (len(some) - 1) // 2
-        origin = np.partition(some, middle, axis=0)[middle].astype(dtype)
-        means = (self.means - origin).astype(dtype)
-        return _Prepared(origin, means, np.einsum("ij,ij->i", means, means))
+    def remove(self, position: int) -> None:
+        """Remove one mean; the last one takes its position."""
+        self._means.remove(position)
+        for prepared in self._prepared.values():
+            prepared.remove(position)
+
+    def replace(self, positions: Positions, means: Floats) -> None:
+        """Put other means at these positions."""
+        self.means[positions] = means
+        for prepared in self._prepared.values():
+            prepared.replace(positions, means)
+
+    # -- searching ----------------------------------------------------------------------------------
+
+    def _prepare(self, samples: Floats) -> _Prepared:
+        """Return the means in the type of the samples, made when first asked for."""
+        dtype = np.dtype(np.float32 if samples.dtype == np.float32 else np.float64)
+        if dtype not in self._prepared:
+            self._prepared[dtype] = _Prepared(self.means, self.origin, dtype)
+        return self._prepared[dtype]
 
     def _rank(self, samples: Floats) -> tuple[Floats, Floats]:
         """Return ``|mu|^2 - 2 z.mu`` for every sample and mean, and ``|z|^2``, as seen from the origin."""
-        prepared = self._single if samples.dtype == np.float32 else self._double
+        prepared = self._prepare(samples)
         centred = samples - prepared.origin
         # Samples so far away that products overflow have infinite distances, whatever their ranks.
         with np.errstate(over="ignore", invalid="ignore"):
-            squared_norms = np.einsum("ij,ij->i", centred, centred)
+            squared_norms = _squares(centred)
             centred *= -2
             ranks = centred @ prepared.means.T
             ranks += prepared.squared_norms
         return ranks, squared_norms
 
-    def nearest(self, samples: Floats, n: int = 1) -> tuple[Floats, Positions]:
+    def nearest(self, samples: Floats, n: int = 1, boundary: float | None = None) -> tuple[Floats, Positions]:
         """Find the n nearest means of each sample, or all means if there are fewer.
 
         Parameters
         ----------
         samples : float32 or float64 array of shape (n_samples, m)
         n : int, default=1
+        boundary : float, optional
+            Makes no difference to exact search.
 
         Returns
         -------
@@ -120,7 +181,7 @@ class ExactIndex:
         Where a sample is not much nearer to it than to the origin, the differences of what is seen from
         the origin are as exact as their type allows; the other samples are worked on in float64.
         """
-        prepared = self._single if samples.dtype == np.float32 else self._double
+        prepared = self._prepare(samples)
         with np.errstate(over="ignore", invalid="ignore"):
             differences = samples - prepared.origin
             differences -= prepared.means[positions[:, 0]]
@@ -145,7 +206,17 @@ class ExactIndex:
         if positions.shape[1] == 1:
             return distances, positions
         order = np.argsort(distances, axis=1, kind="stable")
-        return np.take_along_axis(distances, order, axis=1), np.take_along_axis(positions, order, axis=1)
+        distances, positions = (np.take_along_axis(part, order, axis=1) for part in (distances, positions))
+        if self._names is not None:
+            for i in np.flatnonzero((distances[:, 1:] == distances[:, :-1]).any(axis=1)):
+                positions[i] = self._by_name(distances[i], positions[i])
+        return distances, positions
+
+    def _by_name(self, distances: Floats, positions: Positions) -> list[int]:
+        """Return positions in order of distance, those of equal distances in order of name."""
+        names = self._names or ()
+        pairs = zip(distances.tolist(), positions.tolist(), strict=True)
+        return [position for _, position in sorted(pairs, key=lambda pair: (pair[0], names[pair[1]]))]
 
     def squared_distances(self, samples: Floats) -> Floats:
         """Return the squared distance of every sample to every mean, shape (n_samples, K)."""
@@ -154,6 +225,22 @@ class ExactIndex:
             ranks += squared_norms[:, np.newaxis]
         ranks[np.isinf(squared_norms)] = np.inf
         return np.maximum(ranks, 0, out=ranks)
+
+
+def midst(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a point in the midst of the means, zero if there are none.
+
+    The median of some means, not their average: one mean far away must not move it.
+    """
+    if not len(means):
+        return np.zeros(means.shape[1])
+    some = means[:: 1 + len(means) // 256]
+    middle = (len(some) - 1) // 2
+    return np.array(np.partition(some, middle, axis=0)[middle])
+
+
+def _squares(rows: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def _smallest(

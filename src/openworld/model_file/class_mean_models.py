@@ -7,7 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from openworld.index import ApproximateIndex, Training
 from openworld.model_file.packing import (
     Arrays,
     Document,
@@ -27,6 +29,7 @@ from openworld.recognition import (
     CrossClassValidation,
     EuclideanMetric,
     NCMMetric,
+    SoftmaxThreshold,
 )
 from openworld.recognition.thresholded import ThresholdMixin
 
@@ -55,9 +58,15 @@ def describe(model: Any) -> tuple[Document, Arrays]:
         document["calibration"] = None if model.calibration_ is None else asdict(model.calibration_)
     arrays = {
         "sums": model.statistics_.sums.reshape(len(model.statistics_), model.n_features_in_),
-        "projected_means": model._projected.rows,
+        "projected_means": model._index.means,
+        "index.origin": model._index.origin,
         **metric_arrays,
     }
+    if not isinstance(model, SoftmaxThreshold):
+        document["parameters"]["index"] = model.index
+    if isinstance(model._index, ApproximateIndex):
+        training = model._index.training
+        arrays |= {"index.centroids": training.centroids, "index.lists": training.lists}
     return document, arrays
 
 
@@ -103,8 +112,26 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     if isinstance(model, ThresholdMixin):
         model.tau_ = document["tau"]
         model.calibration_ = _restore_calibration(document["calibration"])
-    model._restore(metric, ClassStatistics.restore(labels, arrays["counts"], sums), projected)
+    statistics = ClassStatistics.restore(labels, arrays["counts"], sums)
+    model._restore(metric, statistics, projected, *_restore_index(arrays, projected))
     return model
+
+
+def _restore_index(
+    arrays: Arrays, projected: NDArray[np.float64]
+) -> tuple[NDArray[np.float64] | None, Training | None]:
+    """Return origin and training of the index; files written before there were such have none."""
+    n_classes, m = projected.shape
+    origin, centroids = arrays.get("index.origin"), arrays.get("index.centroids")
+    if origin is not None:
+        require_floats(origin, (m,), "index")
+    if centroids is None:
+        return origin, None
+    lists = arrays["index.lists"]
+    require_floats(centroids, (len(centroids), m), "index", np.float32)
+    require(lists.dtype == np.int32 and lists.shape == (n_classes,), "index")
+    require(bool(np.all((lists >= 0) & (lists < len(centroids)))), "index")
+    return origin, Training(centroids, lists)
 
 
 def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> Any:

@@ -40,11 +40,15 @@ class Whitening:
     shrinkage: float
 
     @classmethod
-    def of(cls, statistics: ClassStatistics) -> Whitening:
-        """Make it from class statistics alone."""
+    def of(cls, statistics: ClassStatistics, power: float = 1.0) -> Whitening:
+        """Make it from class statistics alone.
+
+        The covariance is shrunk by the OAS estimate to some power: 1 estimates the covariance best; less
+        shrinks more, which may tell classes apart better.
+        """
         n_classes, n_samples = len(statistics), float(statistics.counts.sum())
         covariance = statistics.scatter / max(n_samples - n_classes, 1.0)
-        shrinkage = oracle_approximating_shrinkage(covariance, max(n_samples - n_classes, 1.0))
+        shrinkage = oracle_approximating_shrinkage(covariance, max(n_samples - n_classes, 1.0)) ** power
         root = _root(covariance, shrinkage)
         identity = np.eye(len(root), dtype=np.float32)
         inverse = solve_triangular(root, identity, lower=True, trans="T", check_finite=False)

@@ -12,9 +12,8 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.index import ExactIndex
+from openworld.index import Index, IndexKind, Training, make_index
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.growing_rows import GrowingRows
 from openworld.recognition.labels import (
     answers,
     as_array,
@@ -46,11 +45,13 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     What is learnt about the classes is kept as sums in the space of the features
     (`ClassStatistics`), so learning a class changes no other class's mean, and the order and the
     pieces in which samples come make no difference. The means are projected by the metric when they
-    change, and searched in the order of their labels.
+    change and kept in an index, where a change of one does not touch the others. Of equally near classes
+    the first in the order of their labels is taken, whatever the order in which they were learnt.
     """
 
     metric: Any
     unknown_label: Any
+    index: IndexKind = "auto"
     metric_: Any
     statistics_: ClassStatistics
     # Whether far from all data, in every direction of the metric's space, the answer is unknown. With fewer
@@ -124,9 +125,10 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             sums[known] += self.statistics_.sums[rows]
         projected = self._project(sums / counts[:, np.newaxis])
         self.statistics_ += batch
-        self._projected.extend(projected[~np.array(known)])
-        self._projected.rows[self._rows(batch.labels)] = projected
-        self._changed()
+        if any(known):
+            self._index.replace(rows, projected[known])
+        self._index.add(projected[~np.array(known)])
+        self._changed(batch.labels, [])
 
     def _learn_parameters(self, X: Floats, labels: NDArray[Any]) -> None:
         """Learn what stays fixed after the starting classes: here the metric."""
@@ -144,22 +146,30 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(self.statistics_) == 1:
             raise ValueError(f"{as_key(label)!r} is the only class left; a recognizer needs at least one.")
         self.statistics_.forget(label)
-        self._projected.remove(row)
-        self._changed()
+        self._index.remove(row)
+        self._changed([], [as_key(label)])
 
     def rename_class(self, old: Any, new: Any) -> None:
         """Give a class another name that no class has yet."""
         check_is_fitted(self)
         self._check_new_label(new)
         self.statistics_.rename(old, new)
-        self._changed()
+        self._changed([as_key(new)], [as_key(old)])
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
         """Make one class of several, with the mean of all their samples."""
         check_is_fitted(self)
         self._check_new_label(into)
-        self.statistics_.merge(labels, into)
-        self._project_all()
+        parts = list(dict.fromkeys(as_key(label) for label in labels))
+        gone = [*parts, as_key(into)] if into in self.statistics_ and into not in parts else parts
+        rows = self._rows(gone).tolist()
+        self.statistics_.merge(parts, into)
+        while rows:  # as in the statistics, the last row takes the place of the one that goes
+            row, last = rows.pop(0), len(self._index) - 1
+            self._index.remove(row)
+            rows = [row if other == last else other for other in rows]
+        self._index.add(self._project(self.statistics_.mean(into)[np.newaxis]))
+        self._changed([as_key(into)], gone)
 
     def _check_new_label(self, label: Any) -> None:
         check_unknown_label(self.unknown_label_, check_labels([as_key(label)]))
@@ -175,7 +185,7 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         empty = deepcopy(self)
         empty.statistics_ = ClassStatistics("none")
-        empty._project_all()
+        empty._project_all(self._index.origin)
         return empty
 
     def __add__(self, other: Self) -> Self:
@@ -187,7 +197,7 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_unknown_label(self.unknown_label_, other.classes_)
         whole = deepcopy(self)
         whole.statistics_ += other.statistics_
-        whole._project_all()
+        whole._project_all(self._index.origin)
         return whole
 
     # -- recognizing ------------------------------------------------------------------------------
@@ -196,7 +206,7 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def classes_(self) -> NDArray[Any]:
         """The known classes, sorted."""
         check_is_fitted(self, "statistics_")
-        return self._search()[0] if len(self.statistics_) else as_array([])
+        return self._sorted()[0]
 
     def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Floats]:
         """Find the n nearest classes of each sample, whether or not they would be the answer.
@@ -207,24 +217,39 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         distances : array of shape (n_samples, n)
             Ascending, in the metric.
         """
-        classes, _ = self._search()
-        distances, positions = self._nearest(X, min(n, len(classes)))
-        return classes[positions], distances
+        distances, rows = self._nearest(X, n)
+        return self._labels_of(rows), distances
 
-    def _nearest(self, X: ArrayLike, n: int = 1) -> tuple[Floats, NDArray[np.intp]]:
-        """Return distances to and positions in `classes_` of the n nearest classes."""
-        index = self._search()[1]
-        found = [index.nearest(projected, n) for projected in self._projected_chunks(X)]
+    def optimize(self) -> Self:
+        """Make the index of the class means anew, for as many classes as there are now.
+
+        Learning never does so: after `fit` the index only takes up what changes, and stays right. Call this
+        when the number of classes has grown many times over, where nobody waits for an answer: for a million
+        classes it takes a minute or so. Predictions before and after are the same, but for the few cases in
+        which an approximate search misses the nearest class.
+        """
+        self._known_index()
+        self._make_index(self._index.means, self._index.origin)
+        return self
+
+    def _nearest(
+        self, X: ArrayLike, n: int = 1, boundary: float | None = None
+    ) -> tuple[Floats, NDArray[np.intp]]:
+        """Return distances to and rows of the n nearest classes; those beyond the boundary do not count."""
+        index = self._known_index()
+        found = [index.nearest(projected, n, boundary) for projected in self._projected_chunks(X, 1)]
         return np.concatenate([d for d, _ in found]), np.concatenate([p for _, p in found])
 
     def _squared_distances(self, X: ArrayLike) -> Floats:
         """Return the squared distance of every sample to every class in `classes_`."""
-        index = self._search()[1]
-        return np.concatenate([index.squared_distances(chunk) for chunk in self._projected_chunks(X)])
+        index = self._known_index()
+        chunks = self._projected_chunks(X, len(index))
+        return self._in_order(np.concatenate([index.squared_distances(chunk) for chunk in chunks]))
 
-    def _projected_chunks(self, X: ArrayLike) -> Iterator[Floats]:
+    def _projected_chunks(self, X: ArrayLike, n_columns: int) -> Iterator[Floats]:
+        """Yield projected samples, as many at a time as leave room for so many numbers about each."""
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
-        n_rows = int(np.clip(_CHUNK_DISTANCES // max(1, len(self.statistics_)), 16, _CHUNK_ROWS))
+        n_rows = int(np.clip(_CHUNK_DISTANCES // n_columns, 16, _CHUNK_ROWS))
         for start in range(0, len(samples), n_rows):
             chunk = as_float(samples[start : start + n_rows])
             # What overflows is an outlier for all classes. X was found finite above: once is enough.
@@ -232,21 +257,47 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 projected = np.asarray(self.metric_.transform(chunk))
             yield projected
 
-    def _search(self) -> tuple[NDArray[Any], ExactIndex]:
-        """Return the sorted classes and the index of their means, made anew after a change.
+    # -- the index, by rows of the statistics -------------------------------------------------------
 
-        Sorted, so that the answer, ties included, does not depend on the order of learning.
-        """
+    def _known_index(self) -> Index:
         check_is_fitted(self, "statistics_")
         if not len(self.statistics_):
             raise ValueError("This recognizer knows no class yet: teach it one with partial_fit.")
-        if not self._cache:
+        return self._index
+
+    def _make_index(
+        self,
+        projected: NDArray[np.float64],
+        origin: NDArray[np.float64] | None,
+        training: Training | None = None,
+    ) -> None:
+        # A metric that moves with every batch moves all means: lists found for them would serve once.
+        moving = self.index == "auto" and hasattr(self.metric_, "partial_fit")
+        kind: IndexKind = "exact" if moving else self.index
+        self._index = make_index(kind, projected, origin, self.statistics_._labels, training)
+        self._cache: dict[str, Any] = {}
+
+    def _sorted(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return the classes in sorted order and their rows, found anew after a change."""
+        if "sorted" not in self._cache:
             classes = as_array(self.statistics_.labels)
             order = np.argsort(classes, kind="stable")
-            means = self._projected.rows
-            in_order = bool(np.all(order[1:] > order[:-1]))
-            self._cache.append((classes[order], ExactIndex(means.copy() if in_order else means[order])))
-        return self._cache[0]
+            self._cache["sorted"] = classes[order], order
+        found: tuple[NDArray[Any], NDArray[np.intp]] = self._cache["sorted"]
+        return found
+
+    def _in_order(self, columns: Floats) -> Floats:
+        """Return columns that stand by row in the order of `classes_`."""
+        order = self._sorted()[1]
+        return columns if np.all(order[1:] > order[:-1]) else columns[:, order]
+
+    def _labels_of(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the labels of rows in the type that all classes together have."""
+        if "dtype" not in self._cache:
+            self._cache["dtype"] = as_array(self.statistics_._labels).dtype
+        labels = self.statistics_._labels
+        named = np.array([labels[row] for row in rows.ravel().tolist()], dtype=self._cache["dtype"])
+        return named.reshape(rows.shape)
 
     def _rows(self, labels: Iterable[Any]) -> NDArray[np.intp]:
         return np.array([self.statistics_.row(label) for label in labels], dtype=np.intp)
@@ -261,24 +312,39 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return projected
 
-    def _project_all(self) -> None:
+    def _project_all(self, origin: NDArray[np.float64] | None = None) -> None:
+        """Project all means, to be seen from an origin that stays; by default from their midst."""
         if len(self.statistics_):
             projected = self._project(self.statistics_.means)
         else:
             projected = self._project(np.zeros((1, self.n_features_in_)))[:0]
-        self._projected = GrowingRows(projected)
-        self._cache: list[tuple[NDArray[Any], ExactIndex]] = []
+        self._make_index(projected, origin)
 
-    def _restore(self, metric: Any, statistics: ClassStatistics, projected: NDArray[np.float64]) -> None:
+    def _restore(
+        self,
+        metric: Any,
+        statistics: ClassStatistics,
+        projected: NDArray[np.float64],
+        origin: NDArray[np.float64] | None = None,
+        training: Training | None = None,
+    ) -> None:
         """Set what was learnt, as read from a model file."""
         self.metric_, self.statistics_ = metric, statistics
-        self._projected, self._cache = GrowingRows(projected), []
+        self._make_index(projected, origin, training)
 
-    def _changed(self) -> None:
-        self._cache.clear()
+    def _changed(self, added: list[Any], removed: list[Any]) -> None:
+        """Forget the order of the classes, and their type where labels that came or went may change it."""
+        dtype = self._cache.get("dtype")
+        self._cache = {}
+        widest = bool(removed) and as_array(removed).dtype == dtype and dtype.kind in "fSU"
+        if dtype is not None and not widest:
+            self._cache["dtype"] = np.result_type(dtype, as_array(added).dtype) if added else dtype
 
-    def _answers(self, positions: NDArray[np.intp]) -> NDArray[Any]:
-        return answers(self._search()[0], positions, self.unknown_label_)
+    def _answers(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Turn rows into labels; row -1 becomes the unknown label."""
+        return answers(
+            self._labels_of(rows), np.where(rows < 0, -1, np.arange(len(rows))), self.unknown_label_
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")

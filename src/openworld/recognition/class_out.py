@@ -18,6 +18,7 @@ Codes = NDArray[np.intp]
 
 N_FOLDS = 3
 TIGHTNESS_WEIGHTS = (0.0, 0.25, 0.5, 0.75)
+SHRINKAGE_POWERS = (1.0, 0.5, 0.25)
 N_HALVES = 32
 _MOST_JUDGED = 30_000_000  # pairs of a sample and a class
 
@@ -36,12 +37,15 @@ class HeldOut:
         How close each class's own samples are to its mean, by the same metric.
     codes : array of shape (n,)
         The class of each sample.
+    power : float
+        That of the shrinkage, see `Whitening.of`.
     """
 
     similarities: Floats
     as_unknown: Floats
     tightness: Floats
     codes: Codes
+    power: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class ClassOut:
         The score from which a sample is accepted.
     slope, intercept : float
         Of the logistic curve that turns a score into the probability of being right.
+    power : float
+        How much the covariance is shrunk, see `Whitening.of`.
     quality : float
         OSCR area of the scores: how often a known sample is named right and scores above an unknown one.
     """
@@ -64,6 +70,7 @@ class ClassOut:
     threshold: float
     slope: float
     intercept: float
+    power: float
     quality: float
 
     def probability(self, scores: Floats) -> NDArray[np.float64]:
@@ -108,6 +115,8 @@ def filled(values: Floats) -> Floats:
 def hold_out(statistics: ClassStatistics, order: Codes, samples: Floats, codes: Codes) -> HeldOut:
     """Judge samples by statistics from which they were taken away, a third of them at a time.
 
+    On the first third it is decided how much the covariance is shrunk.
+
     Parameters
     ----------
     statistics : ClassStatistics
@@ -123,16 +132,25 @@ def hold_out(statistics: ClassStatistics, order: Codes, samples: Floats, codes: 
     rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
     every = -(-len(codes) * len(order) // _MOST_JUDGED)
     judged = (statistics.counts[order][codes] > 1.5) & (codes % every == 0)
-    parts = []
+    parts: list[HeldOut] = []
     for fold in range(N_FOLDS):
         held = judged & (rank % N_FOLDS == fold)
         if not held.any():
             continue
         taken = ClassStatistics("pooled").add(samples[held], _as_labels(labels[codes[held]]))
-        parts.append(_judge(statistics - taken, labels, samples, codes, held))
+        rest = statistics - taken
+        powers = (parts[0].power,) if parts else SHRINKAGE_POWERS
+        found = [_judge(rest, power, labels, samples, codes, held) for power in powers]
+        parts.append(max(found, key=lambda part: _best_weight(part)[0]) if len(found) > 1 else found[0])
     if not parts:
         raise ValueError("Calibration needs at least 2 classes with 2 samples each.")
-    return HeldOut(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return HeldOut(
+        np.concatenate([part.similarities for part in parts]),
+        np.concatenate([part.as_unknown for part in parts]),
+        np.concatenate([part.tightness for part in parts]),
+        np.concatenate([part.codes for part in parts]),
+        parts[0].power,
+    )
 
 
 def _as_labels(labels: NDArray[np.object_]) -> NDArray[np.generic]:
@@ -140,16 +158,23 @@ def _as_labels(labels: NDArray[np.object_]) -> NDArray[np.generic]:
 
 
 def _judge(
-    rest: ClassStatistics, labels: NDArray[np.object_], samples: Floats, codes: Codes, held: NDArray[np.bool_]
-) -> tuple[Floats, Floats, Floats, Codes]:
-    whitening = Whitening.of(rest)
+    rest: ClassStatistics,
+    power: float,
+    labels: NDArray[np.object_],
+    samples: Floats,
+    codes: Codes,
+    held: NDArray[np.bool_],
+) -> HeldOut:
+    whitening = Whitening.of(rest, power)
     rows = [rest.row(label) for label in labels]
     means = whitening(rest.means[rows].astype(np.float32))
     judged, shown = whitening(samples[held]), whitening(samples[~held])
     similarities = unit(judged) @ unit(means).T
     tight = filled(tightness(unit(shown), shown, codes[~held], means, rest.counts[rows]))
     as_unknown = similarities_as_unknown(judged, means, codes[held])
-    return similarities, as_unknown, np.broadcast_to(tight, similarities.shape), codes[held]
+    return HeldOut(
+        similarities, as_unknown, np.broadcast_to(tight, similarities.shape), codes[held], power=power
+    )
 
 
 def similarities_as_unknown(whitened: Floats, means: Floats, codes: Codes) -> Floats:
@@ -190,17 +215,18 @@ def calibrate(held_out: HeldOut, objective: Objective) -> ClassOut:
     Every sample counts twice: once as a known sample, and once as an unknown one, with its own class
     taken out of the question.
     """
-    best: tuple[float, float, NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]] | None = None
-    for weight in TIGHTNESS_WEIGHTS:
-        known, correct, unknown = _known_and_unknown(held_out, weight)
-        quality = oscr_area(known, correct, unknown)
-        if best is None or quality > best[0] + 1e-12:
-            best = quality, weight, known, correct, unknown
-    assert best is not None
-    quality, weight, known, correct, unknown = best
+    quality, weight = _best_weight(held_out)
+    known, correct, unknown = _known_and_unknown(held_out, weight)
     threshold = _average_threshold(known, correct, unknown, held_out.codes, objective)
     slope, intercept = _logistic(np.r_[known, unknown], np.r_[correct, np.zeros(len(unknown), dtype=bool)])
-    return ClassOut(weight, threshold, slope, intercept, quality)
+    return ClassOut(weight, threshold, slope, intercept, held_out.power, quality)
+
+
+def _best_weight(held_out: HeldOut) -> tuple[float, float]:
+    """Return the largest OSCR area and the weight of the tightness that reaches it; of equals the first."""
+    qualities = [oscr_area(*_known_and_unknown(held_out, weight)) for weight in TIGHTNESS_WEIGHTS]
+    best = int(np.argmax(np.round(qualities, 12)))
+    return qualities[best], TIGHTNESS_WEIGHTS[best]
 
 
 def _average_threshold(

@@ -134,7 +134,8 @@ def discriminant_then_descent(
     directions that part the means are moved; any others asked for do not change Eq. 1.
     """
     solution = Solution(np.empty(0), np.zeros(len(problem.means)))
-    unwhiten = _choose_whitening(problem)
+    residuals = problem.X - problem.means[problem.codes]
+    unwhiten = choose_whitening(problem, residuals.T @ residuals / len(residuals))
     white = Problem(
         problem.X @ unwhiten,
         problem.codes,
@@ -143,7 +144,7 @@ def discriminant_then_descent(
         problem.means @ unwhiten,
         problem.with_biases,
     )
-    V, others, biases = _scaled(white, *_directions(white.means, n_components))
+    V, others, biases = scaled(white, *directions(white.means, n_components))
     best, step, since_best = white.judge(V, biases), 0, 0
     solution.record(step, white.loss(V, biases, white.X, white.codes), best)
     solution.W, solution.biases = unwhiten @ np.hstack([V, others]), biases.copy()
@@ -168,14 +169,12 @@ def discriminant_then_descent(
     return solution
 
 
-def _choose_whitening(problem: Problem) -> Floats:
+def choose_whitening(problem: Problem, covariance: Floats) -> Floats:
     """Return P with ``P' S P = 1`` for the shrunk within-class covariance S that suits unseen samples best.
 
-    S mixes the covariance with a multiple of the identity; how much is decided by the held-out loss of
-    the discriminant that follows from it.
+    S mixes the within-class covariance with a multiple of the identity; how much is decided by the
+    held-out loss of the discriminant that follows from it.
     """
-    residuals = problem.X - problem.means[problem.codes]
-    covariance = residuals.T @ residuals / len(residuals)
     level = float(np.trace(covariance)) / len(covariance) or 1.0
     best_loss, best = np.inf, np.eye(len(covariance), dtype=covariance.dtype)
     for shrinkage in (0.9, 0.6, 0.3, 0.1, 0.03, 0.01):
@@ -209,7 +208,7 @@ def _best_scale(logits: Floats, codes: NDArray[np.intp]) -> tuple[float, float]:
     return float(np.exp(found.x)), float(found.fun)
 
 
-def _scaled(problem: Problem, V: Floats, others: Floats) -> tuple[Floats, Floats, Floats]:
+def scaled(problem: Problem, V: Floats, others: Floats) -> tuple[Floats, Floats, Floats]:
     """Scale the directions so that Eq. 1 is as likely as it can be; biases make Eq. 2 start equal to it."""
     X, codes = problem.held_out_X, problem.held_out_codes
     if not len(codes):
@@ -222,7 +221,7 @@ def _scaled(problem: Problem, V: Floats, others: Floats) -> tuple[Floats, Floats
     return V, others, biases if problem.with_biases else np.zeros_like(biases)
 
 
-def _directions(white_means: Floats, n_components: int) -> tuple[Floats, Floats]:
+def directions(white_means: Floats, n_components: int) -> tuple[Floats, Floats]:
     """Return orthonormal directions of whitened space: those that part the means, and others.
 
     The others, after the first K - 1, do not change which mean is nearest, but they carry the distance

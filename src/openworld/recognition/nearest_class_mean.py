@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 
+from openworld.index import IndexKind
 from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
 from openworld.recognition.likelihood import distance_logits, log_softmax
 from openworld.recognition.threshold import CrossClassValidation
@@ -25,6 +26,8 @@ class NearestClassMean(ClassMeanRecognizer):
         By default a new `NCMMetric`, learnt on the starting classes.
     unknown_label : label, optional
         Never answered; it only may not be a class. By default -1 for numbers, "unknown" for text.
+    index : {"auto", "exact", "approximate"}, default="auto"
+        How the nearest mean is searched, as in `NearestNonOutlier`.
 
     Attributes
     ----------
@@ -44,9 +47,16 @@ class NearestClassMean(ClassMeanRecognizer):
 
     accepts_bounded_region = False
 
-    def __init__(self, metric: TransformerMixin | None = None, *, unknown_label: Any = None) -> None:
+    def __init__(
+        self,
+        metric: TransformerMixin | None = None,
+        *,
+        unknown_label: Any = None,
+        index: IndexKind = "auto",
+    ) -> None:
         self.metric = metric
         self.unknown_label = unknown_label
+        self.index = index
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Name the nearest class of each sample."""
@@ -58,8 +68,9 @@ class NearestClassMean(ClassMeanRecognizer):
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithm of Eq. 1, shape (n, K)."""
-        means = self._search()[1].means
-        return log_softmax(np.concatenate([distance_logits(z, means) for z in self._projected_chunks(X)]))
+        means = self._known_index().means
+        chunks = self._projected_chunks(X, len(means))
+        return log_softmax(self._in_order(np.concatenate([distance_logits(z, means) for z in chunks])))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return p(c|x) of Eq. 1, shape (n, K): it presumes that every sample is of a known class."""

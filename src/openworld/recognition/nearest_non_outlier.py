@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
+from openworld.index import IndexKind
 from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
 from openworld.recognition.threshold import CrossClassValidation
 from openworld.recognition.thresholded import ThresholdMixin
@@ -41,6 +43,9 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
     unknown_label : label, optional
         What `predict` answers for unknown: by default -1 for numbers and "unknown" for text. The
         paper's is 0. It can never be a class.
+    index : {"auto", "exact", "approximate"}, default="auto"
+        How the nearest mean is searched. "auto" is approximate from 50,000 classes on where faiss is
+        installed (`pip install openworld[scale]`) and the metric stays frozen; see `optimize`.
 
     Attributes
     ----------
@@ -74,10 +79,12 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         tau: float | CrossClassValidation | None = None,
         *,
         unknown_label: Any = None,
+        index: IndexKind = "auto",
     ) -> None:
         self.metric = metric
         self.tau = tau
         self.unknown_label = unknown_label
+        self.index = index
 
     def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
         """Return the distance to each mean."""
@@ -94,9 +101,10 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         -------
         labels : array of shape (n,)
         """
-        distances, positions = self._nearest(X)
+        check_is_fitted(self)
+        distances, rows = self._nearest(X, boundary=self.tau_)
         accepted = distances[:, 0] < np.float64(self.tau_)  # 1 - d / tau > 0, also for float32 distances
-        return self._answers(np.where(accepted, positions[:, 0], -1))
+        return self._answers(np.where(accepted, rows[:, 0], -1))
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return ``1 - d / tau`` for every class, shape (n, K), columns as in `classes_`.
@@ -108,7 +116,7 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
 
     def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the logarithm of Eq. 8 for every class, shape (n, K); minus infinity for outliers."""
-        m = self._search()[1].means.shape[1]
+        m = self._known_index().means.shape[1]
         log_constant = gammaln(m / 2 + 1) - m / 2 * np.log(np.pi) - m * np.log(self.tau_)
         with np.errstate(divide="ignore"):
             return np.asarray(log_constant + np.log(np.maximum(self.decision_function(X), 0)))

@@ -54,7 +54,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
       samples kept of each class, and follows as classes come.
 
     How the features are represented, as they are or standardized, with or without a random lift, is
-    decided on the starting classes by the same calibration.
+    decided on the starting classes by the same calibration; how much their covariance is shrunk, on all
+    that are known.
 
     The score of class c is ``s_c(x) = cos(x, mu_c) - w r_c``: angular and abating. The accepted region is
     bounded by a second, radial factor ``b_c(x)``, 1 up to twice the length of the class's samples and
@@ -384,7 +385,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         kept, previous = self._cache["metric"], self._cache["previous"]
         if kept is None or n_samples > (1 + self.refresh_growth) * kept[0]:
             calibration = self._calibrate(self.metric_, *sorted_classes(self.statistics_))
-            self.metric_.whitening_ = Whitening.of(self.statistics_)
+            self.metric_.whitening_ = Whitening.of(self.statistics_, calibration.power)
             kept, previous = (n_samples, calibration), None
             self._cache["metric"] = kept
         changed = self._cache["changed"]
@@ -394,9 +395,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Calibrate on at most a few thousand samples, however many classes there are."""
         per_class = int(np.clip(_CALIBRATION_SAMPLES // len(classes), 2, self.reservoir_.per_class))
         samples, codes = self.reservoir_.samples(classes, per_class)
-        return calibrate(
-            hold_out(metric.statistics_, order, metric.representation_(samples), codes), self.objective
-        )
+        represented = metric.representation_(samples)
+        return calibrate(hold_out(metric.statistics_, order, represented, codes), self.objective)
 
     def _state(self) -> tuple[float, CurrentModel] | None:
         """Return what a model file keeps: how many samples the metric is from, and what predictions need.

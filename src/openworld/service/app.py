@@ -30,6 +30,7 @@ from openworld.service.clustering_job import ClusteringJob
 from openworld.service.configuration import ServiceSettings
 from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
+from openworld.service.pages.router import page_router
 from openworld.service.security.doorkeeper import Doorkeeper
 from openworld.service.security.guard import LOOPBACK_NAMES, Guard
 from openworld.service.security.secret import session_secret
@@ -67,12 +68,7 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
     app.state.service = state
     for module in _ROUTERS:
         app.include_router(module.router)
-    try:
-        from openworld.service.pages.router import page_router
-    except ImportError:
-        pass
-    else:
-        app.include_router(page_router(state), include_in_schema=False)
+    app.include_router(page_router(state), include_in_schema=False)
     add_handlers(app)
     app.add_middleware(binary.ArrayRecognition, service=state)
     app.add_middleware(

@@ -18,6 +18,7 @@ from openworld.service.world import World
 Row = dict[str, Any]
 
 _MOST_ROWS = 256
+_QUIET_ROUNDS = 3
 _NOTHING = Item()
 
 
@@ -125,9 +126,6 @@ class Batcher:
         orders: Sequence[_Order],
         done: asyncio.Future[list[Reply | Exception]],
     ) -> None:
-        self._working = False
-        if self._waiting:
-            self._start(loop)
         for order, reply in zip(orders, done.result(), strict=True):
             if order.reply.done():  # its client went away
                 continue
@@ -135,6 +133,22 @@ class Batcher:
                 order.reply.set_exception(reply)
             else:
                 order.reply.set_result(reply)
+        self._gather(loop, -1, _QUIET_ROUNDS)
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, n_before: int, rounds: int) -> None:
+        """Start the next batch once the event loop has nothing more for it.
+
+        Those who were just answered often ask again at once: a few rounds of the loop, which take no time
+        where nothing happens, make one batch of what would be two.
+        """
+        n_waiting = len(self._waiting)
+        rounds = _QUIET_ROUNDS if n_waiting > n_before else rounds - 1
+        if rounds and n_waiting < _MOST_ROWS:
+            loop.call_soon(self._gather, loop, n_waiting, rounds)
+        elif n_waiting:
+            self._start(loop)
+        else:
+            self._working = False
 
 
 def as_rows(answers: Answers) -> list[Row]:

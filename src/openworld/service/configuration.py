@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from pathlib import Path
+from tomllib import TOMLDecodeError
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -97,6 +98,8 @@ def load_settings(config: Path | None = None, **flags: Any) -> ServiceSettings:
 
     try:
         return Configured(**{name: value for name, value in flags.items() if value is not None})
+    except TOMLDecodeError as error:
+        raise ValueError(f"{config} is not a TOML file: {error}") from error
     except ValidationError as error:
         told = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
         raise ValueError(f"The settings are wrong. {'; '.join(told)}") from error

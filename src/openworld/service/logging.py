@@ -38,3 +38,4 @@ def set_up_logging(level: str, form: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])
+    logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from socket import socket
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -26,7 +29,12 @@ _SECONDS_TO_FINISH = 10
 _SWITCH_SECONDS = 0.0005  # threads that compute must not keep the event loop waiting, nor it them
 
 
-def serve(settings: ServiceSettings, say: Callable[[str], object], model: Any = None) -> None:
+def serve(
+    settings: ServiceSettings,
+    say: Callable[[str], object],
+    model: Any = None,
+    alongside: Callable[[World], AbstractContextManager[object]] = nullcontext,
+) -> None:
     """Serve until a signal comes (SIGTERM or SIGINT); requests under way are finished.
 
     Parameters
@@ -36,6 +44,8 @@ def serve(settings: ServiceSettings, say: Callable[[str], object], model: Any = 
         Told the address, once it is listened to.
     model : fitted recognizer, optional
         What a new database begins with, in place of the settings' file.
+    alongside : callable, optional
+        Given the world, returns a context that is entered while one process serves, as to stream samples in.
     """
     set_up_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -45,7 +55,8 @@ def serve(settings: ServiceSettings, say: Callable[[str], object], model: Any = 
     with open_world(settings, model) as world:
         check_may_listen(settings, world)
         app = create_app(world, settings)
-        _Server(_config(app, settings), app.state.service, say).run()
+        with alongside(world):
+            _Server(_config(app, settings), app.state.service, say).run()
 
 
 def check_may_listen(settings: ServiceSettings, world: World) -> None:
@@ -72,6 +83,11 @@ class _Server(uvicorn.Server):
         if self.servers:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._say(address(host, port))
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn's own would raise the signal again at the end, before the world is closed.
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         self._state.broadcast.close()
@@ -111,6 +127,7 @@ def _serve_with_workers(settings: ServiceSettings, say: Callable[[str], object])
     _to_environment(settings.model_copy(update={"session_secret": secret, "model": None}))
     config = _config("openworld.service.server:application", settings, factory=True, workers=settings.workers)
     listening = config.bind_socket()
+    listening.listen(config.backlog)  # who comes before the workers are ready waits
     say(address(*listening.getsockname()[:2]))
     Multiprocess(config, [listening]).run()
 

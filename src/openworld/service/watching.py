@@ -41,10 +41,9 @@ class Watch:
         # A request that no route took, or the client's own path, must not make a metric of its own.
         route = getattr(scope.get("route"), "path", None) or "other"
         self._metrics.requested(scope["method"], route, status, seconds)
-        quiet = status < 400 and route.startswith(
-            ("/v1/recognize", "/health", "/ready", "/metrics", "/static")
-        )
-        level = "error" if status >= 500 else "warning" if status >= 400 else "debug" if quiet else "info"
+        if status < 400 and route.startswith(_OFTEN):
+            return
+        level = "error" if status >= 500 else "warning" if status >= 400 else "info"
         getattr(_log, level)(
             "request",
             method=scope["method"],

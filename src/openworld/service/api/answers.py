@@ -91,6 +91,24 @@ class PoolPlaces(BaseModel):
     cluster: list[int | None]
 
 
+class CountChange(BaseModel):
+    """How many samples a class was learnt from, in two versions."""
+
+    before: float
+    after: float
+
+
+class VersionComparison(BaseModel):
+    """How version `b` differs from version `a`."""
+
+    a: int
+    b: int
+    added: list[str]
+    removed: list[str]
+    changed: dict[str, CountChange] = Field(description="Classes learnt from more or fewer samples.")
+    same: bool
+
+
 class Status(BaseModel):
     """Whether the service works."""
 

@@ -7,7 +7,6 @@ longer than the recognition.
 from __future__ import annotations
 
 import io
-import json
 import math
 from functools import lru_cache
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ import numpy as np
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from numpy.typing import NDArray
-from starlette.responses import Response
+from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openworld.service.api.errors import Error, as_http, error_response
@@ -30,6 +29,7 @@ PATH = "/v1/recognize.npy"
 ARROW = "application/vnd.apache.arrow.stream"
 
 _ROUTE = SimpleNamespace(path=PATH)  # for the metrics
+_JSON = [(b"content-type", b"application/json")]
 _MAGIC = b"\x93NUMPY"
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -47,26 +47,39 @@ class ArrayRecognition:
             return
         scope["route"] = _ROUTE
         try:
-            response = await self._answer(Request(scope, receive))
+            body = await self._answer(scope, receive)
         except HTTPException as error:
-            response = error_response(error)
+            await error_response(error)(scope, receive, send)
         except (Refused, NotFound, Conflict) as error:
-            response = error_response(as_http(error))
-        await response(scope, receive, send)
+            await error_response(as_http(error))(scope, receive, send)
+        else:
+            headers = [*_JSON, (b"content-length", str(len(body)).encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, scope: Scope, receive: Receive) -> bytes:
         service = self._service
-        person = service.doorkeeper.admit_quickly(request, "viewer")
+        person = service.doorkeeper.admit_quickly(scope["headers"], "viewer")
         if person is None:
-            person = await run_in_threadpool(service.doorkeeper.admit, request, "viewer")
-        remember, nearest = _options(request.scope["query_string"])
+            person = await run_in_threadpool(service.doorkeeper.admit, Request(scope), "viewer")
+        remember, nearest = _options(scope["query_string"])
         check_may_remember(person, remember)
-        body = await request.body()
+        body = await _body(receive)
         is_npy = body.startswith(_MAGIC)
-        X = read_npy(body) if is_npy else await run_in_threadpool(_read_other, request, body)
+        X = read_npy(body) if is_npy else await run_in_threadpool(_read_other, Request(scope), body)
         check_batch(len(X), service.settings.max_batch)
-        reply = await service.batcher.recognize(X, remember=remember)
-        return Response(json.dumps(told(reply, nearest)), media_type="application/json")
+        return to_json(told(await service.batcher.recognize(X, remember=remember), nearest))
+
+
+async def _body(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise HTTPException(400, "The body was cut off.")
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _options(query: bytes) -> tuple[bool, int]:

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Query
 
+from openworld.service.api.answers import CountChange, VersionComparison
 from openworld.service.api.errors import errors
 from openworld.service.api.questions import EventBody, Id
-from openworld.service.results import Comparison, Event, Outcome, Rescored, Version
+from openworld.service.results import Event, Outcome, Rescored, Version
 from openworld.service.security.doorkeeper import Admin, Labeller, Person, Viewer
 from openworld.service.state import Service, State
 
@@ -63,9 +64,17 @@ def versions(
 
 
 @router.get("/versions/compare", responses=errors(404))
-def compare(a: Id, b: Id, service: Service, _: Viewer) -> Comparison:
+def compare(a: Id, b: Id, service: Service, _: Viewer) -> VersionComparison:
     """Tell how version b differs from version a."""
-    return service.world.compare_versions(a, b)
+    found = service.world.compare_versions(a, b)
+    return VersionComparison(
+        a=a,
+        b=b,
+        added=list(found.added),
+        removed=list(found.removed),
+        changed={label: CountChange(before=x, after=y) for label, (x, y) in found.changed.items()},
+        same=found.same,
+    )
 
 
 @router.get("/versions/{version}/rescored", responses=errors(404))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from openworld.service.api.questions import Id
 from openworld.service.pages.charts import HEIGHT, WIDTH, line
 from openworld.service.pages.frame import page, world_of
 from openworld.service.pages.people import person
@@ -36,7 +37,7 @@ def figures(request: Request) -> HTMLResponse:
 
 
 @router.get("/dashboard/compare")
-def compare(request: Request, a: Annotated[int, Query(ge=0)], b: Annotated[int, Query(ge=0)]) -> HTMLResponse:
+def compare(request: Request, a: Id, b: Id) -> HTMLResponse:
     """Return how two versions differ."""
     try:
         found = world_of(request).compare_versions(a, b)
@@ -57,11 +58,12 @@ def _figures(request: Request) -> dict[str, Any]:
     periods = state.metrics.periods(_PERIODS)
     n_samples = sum(period.samples for period in periods)
     n_unknown = sum(period.unknown for period in periods)
+    slowest = line([1e3 * p.latency_p99 if p.latency_p99 else None for p in periods])
     return {
         "share": line([p.unknown / p.samples if p.samples else None for p in periods], top=1.0),
         "share_now": n_unknown / n_samples if n_samples else None,
-        "median": line([1e3 * p.latency_p50 if p.latency_p50 else None for p in periods]),
-        "slowest": line([1e3 * p.latency_p99 if p.latency_p99 else None for p in periods]),
+        "median": line([1e3 * p.latency_p50 if p.latency_p50 else None for p in periods], slowest.top),
+        "slowest": slowest,
         "n_samples": n_samples,
         "n_requests": sum(period.requests for period in periods),
         "n_failed": sum(period.failed for period in periods),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from openworld.service.api.questions import Id
 from openworld.service.results import Cluster, PoolFilter, Sample
 from openworld.service.world import World
 
@@ -40,8 +41,8 @@ class Group:
         return PoolFilter(clustered=False)
 
     def size(self, world: World) -> int:
-        """Count the samples."""
-        return len(self._alike(world)) if self.like is not None else world.count(self.filter)
+        """Count the samples of a group that has more than a page of them."""
+        return world.count(self.filter)
 
     def page(self, world: World, after: str | None) -> tuple[Sequence[Sample], str | None]:
         """Return some samples and where the next ones start."""
@@ -57,8 +58,9 @@ class Group:
             return [sample.id for sample in self._alike(world) if sample.id not in strays][:most]
         ids: list[int] = []
         after: str | None = None
+        at_once = _IDS_AT_ONCE if most is None else min(_IDS_AT_ONCE, most + len(strays))
         while most is None or len(ids) < most:
-            found = world.pool(self.filter, after, _IDS_AT_ONCE)
+            found = world.pool(self.filter, after, at_once)
             ids += [sample.id for sample in found.samples if sample.id not in strays]
             after = found.next
             if after is None:
@@ -72,7 +74,7 @@ class Group:
         return [itself, *others] if itself.state == "pending" else others
 
 
-def group_of(cluster: int | None = None, text: str | None = None, like: int | None = None) -> Group:
+def group_of(cluster: Id | None = None, text: str | None = None, like: Id | None = None) -> Group:
     """Return the group of an address."""
     return Group(cluster, text or None, like)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,13 +10,16 @@ import numpy as np
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse
 
+from openworld.service.api.questions import Id
 from openworld.service.pages.frame import world_of
 from openworld.service.pages.groups import group_of
+from openworld.service.pages.people import person
 from openworld.service.pages.rendering import render
-from openworld.service.results import Near, NotFound
+from openworld.service.results import Near, NotFound, Refused
 from openworld.service.world import World
 
 _OPTIONS = 9  # as many as there are digits to choose them by
+_RECENT = 20  # acts looked at for labels used lately
 _JUDGED = 500  # samples that stand for a larger selection
 
 router = APIRouter()
@@ -38,26 +41,27 @@ def hints(
     chosen: Annotated[str, Form()] = "",
     without: Annotated[str, Form()] = "",
     count: Annotated[int, Form()] = 0,
-    cluster: Annotated[int | None, Form()] = None,
+    cluster: Annotated[Id | None, Form()] = None,
     text: Annotated[str | None, Form()] = None,
-    like: Annotated[int | None, Form()] = None,
+    like: Annotated[Id | None, Form()] = None,
 ) -> HTMLResponse:
     """Return labels to choose from and, for the label typed, what would change.
 
     `chosen` are the selected samples, by commas; where it is empty, the whole group without the strays.
     """
+    if not count:
+        return render("hints.html", options=[], preview=None, count=0, label=label)
     world = world_of(request)
     ids = _numbers(chosen) or group_of(cluster, text, like).ids(world, _JUDGED, _numbers(without))
-    if not ids or not count:
-        return render("hints.html", options=[], preview=None, count=0, label=label)
     try:
         preview = world.preview(ids[:_JUDGED], label)
-    except NotFound as error:
+    except (NotFound, Refused) as error:
         return render("message.html", message=str(error))
     counts = {info.label: info.count for info in world.classes()}
+    others = list(counts) if search.strip() else _recent(world, person(request).name, counts)
     return render(
         "hints.html",
-        options=_options(preview.nearest, list(counts), search),
+        options=_options(preview.nearest, others, search),
         preview=preview if label.strip() else None,
         learnt_from=counts.get(preview.label, 0),
         taken_for=_taken_for(world, ids[:_JUDGED]),
@@ -67,11 +71,11 @@ def hints(
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",") if part.isascii() and part.isdigit()]
+    return [int(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 10]
 
 
 def _options(nearest: Sequence[Near], labels: Sequence[str], search: str) -> list[Option]:
-    """Return the nearest classes, then others by name: those that begin with the search come first."""
+    """Return the nearest classes, then others with the search in their names: what begins with it first."""
     wanted = search.strip().casefold()
     near = [Option(n.label, n.distance) for n in nearest if wanted in n.label.casefold()]
     named = {option.label for option in near}
@@ -80,6 +84,12 @@ def _options(nearest: Sequence[Near], labels: Sequence[str], search: str) -> lis
         key=lambda label: (not label.casefold().startswith(wanted), label.casefold()),
     )
     return [*near, *(Option(label, None) for label in others)][:_OPTIONS]
+
+
+def _recent(world: World, who: str, known: Container[str]) -> list[str]:
+    """Return the labels that the person gave last, and that are still known."""
+    labels = [event.payload.get("label") for event in world.history(limit=_RECENT, who=who)]
+    return [label for label in dict.fromkeys(labels) if isinstance(label, str) and label in known]
 
 
 def _taken_for(world: World, ids: Sequence[int]) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
+from openworld.service.api.questions import Id
 from openworld.service.history import UNDOABLE
 from openworld.service.pages.frame import page, world_of
 from openworld.service.pages.people import person
@@ -27,7 +28,7 @@ def history(request: Request, mine: bool = False) -> HTMLResponse:
 
 
 @router.get("/history/acts")
-def acts(request: Request, before: Annotated[int, Query(ge=0)], mine: bool = False) -> HTMLResponse:
+def acts(request: Request, before: Id, mine: bool = False) -> HTMLResponse:
     """Return older acts."""
     return render("acts.html", me=person(request), **_acts(request, mine, before))
 

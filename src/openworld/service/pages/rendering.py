@@ -27,6 +27,10 @@ def _distance(value: float) -> str:
     return f"{value:.3g}"
 
 
+def _duration(milliseconds: float) -> str:
+    return f"{milliseconds:.2g} ms" if milliseconds < 100 else f"{milliseconds / 1e3:.2g} s"
+
+
 def _ago(moment: datetime) -> str:
     """Say how long ago something was, in words."""
     seconds = (datetime.now(UTC) - moment).total_seconds()
@@ -55,4 +59,6 @@ _environment = Environment(
     lstrip_blocks=True,
 )
 _environment.globals.update(static=FOLDER, modules=MODULES)
-_environment.filters.update(count=_count, distance=_distance, ago=_ago, plural=_plural, segment=_segment)
+_environment.filters.update(
+    count=_count, distance=_distance, duration=_duration, ago=_ago, plural=_plural, segment=_segment
+)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from openworld.service.api.questions import Id
 from openworld.service.pages.frame import page, world_of
 from openworld.service.pages.groups import Group, after, group_of
 from openworld.service.pages.people import person
@@ -67,7 +68,7 @@ def workbench(request: Request, group: OfGroup) -> Response:
         cluster=cluster,
         samples=samples,
         more=more,
-        total=cluster.size if cluster else group.size(world),
+        total=len(samples) if more is None else group.size(world),
     )
 
 
@@ -85,7 +86,7 @@ def ids(request: Request, group: OfGroup) -> JSONResponse:
 
 
 @router.get("/unknowns/next")
-def next_cluster(request: Request, cluster: int | None = None) -> RedirectResponse:
+def next_cluster(request: Request, cluster: Id | None = None) -> RedirectResponse:
     """Go to the next cluster that nobody else holds."""
     found = after(world_of(request).clusters(), cluster or 0, person(request).name)
     address = f"/unknowns/group?cluster={found.id}" if found else "/"
@@ -93,7 +94,7 @@ def next_cluster(request: Request, cluster: int | None = None) -> RedirectRespon
 
 
 @router.get("/unknowns/merging")
-def merging(request: Request, cluster: int) -> HTMLResponse:
+def merging(request: Request, cluster: Id) -> HTMLResponse:
     """Return the clusters that one can be merged with."""
     world, me = world_of(request), person(request).name
     others = [c for c in world.clusters() if c.id != cluster and c.holder in (None, me)][:_CARDS]
@@ -102,7 +103,7 @@ def merging(request: Request, cluster: int) -> HTMLResponse:
 
 
 @router.get("/unknowns/sample/{sample_id}")
-def sample(request: Request, sample_id: int) -> HTMLResponse:
+def sample(request: Request, sample_id: Id) -> HTMLResponse:
     """Return what is known of one sample, and why it was not recognized."""
     try:
         found = world_of(request).sample(sample_id)

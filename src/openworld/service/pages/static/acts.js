@@ -45,6 +45,8 @@ async function exclusive(work) {
 async function sendAll() {
   clearTimeout(timer);
   for (let [act] = waiting(); act; [act] = waiting()) {
+    act.tries = (act.tries ?? 0) + 1;
+    keep(waiting().map(other => (other.id === act.id ? act : other)));
     const answer = await request(act);
     if (answer === null) {
       keep(waiting().map(other => ({ ...other, late: true })));

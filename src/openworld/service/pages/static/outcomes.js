@@ -3,7 +3,7 @@
 import { perform, takeBack, waiting } from "./acts.js";
 import { failed, leave, left, toast } from "./toasts.js";
 
-const LONGEST_PAUSE = 10000;
+const LONGEST_PAUSE = 10000, NOTICEABLE = 400;
 
 const plural = (n, word) => `${n.toLocaleString()} ${word}${n === 1 ? "" : word.endsWith("s") ? "es" : "s"}`;
 
@@ -47,7 +47,11 @@ export async function show(outcome) {
 
 /** Do an act; go to another page, or show here what it did. Resolves to whether it was done. */
 export async function act(asked, then = null) {
+  let note = null;
+  const timer = setTimeout(() => { note = toast(`Under way: ${asked.title} …`, { id: "busy", stay: true }); }, NOTICEABLE);
   const answer = await perform(asked);
+  clearTimeout(timer);
+  note?.close();
   if (Array.isArray(answer?.data)) answer.data = answer.data.at(-1) ?? { event_id: null };
   if (answer?.ok && then) {
     leave(answer.data);
@@ -91,7 +95,9 @@ export function watch() {
       : "";
   });
   document.addEventListener("acts:answer", ({ detail: { act: done, answer } }) => {
-    if (!answer.ok) failed(answer.data.detail ?? `${done.title}: the server answered ${answer.status}.`);
+    const said = answer.data.detail ?? `the server answered ${answer.status}`;
+    if (!answer.ok && done.tries > 1) toast(`Sent twice, as no answer came at first: ${done.title}. Now: ${said}`);
+    else if (!answer.ok) failed(said);
     else if (done.late) show(Array.isArray(answer.data) ? answer.data.at(-1) : answer.data);
   });
   const before = left();

@@ -1,0 +1,29 @@
+"""Learning and recognizing over parts of a stream: in this process, or on the machines of a Dask cluster.
+
+Both go the same way: a part is read and worked on where a worker is, and what comes of the parts is
+summed up in one fixed order. The result is therefore the same on one machine and on many.
+"""
+
+from openworld.distributed.answering import Answers, recognize
+from openworld.distributed.checkpoint import Checkpoint
+from openworld.distributed.engine import HERE, Engine, PartError, connect
+from openworld.distributed.learning import Learnt, class_statistics, fit, learn
+from openworld.distributed.metrics import fit_metric
+from openworld.distributed.pictures import open_items, write_features
+
+__all__ = [
+    "HERE",
+    "Answers",
+    "Checkpoint",
+    "Engine",
+    "Learnt",
+    "PartError",
+    "class_statistics",
+    "connect",
+    "fit",
+    "fit_metric",
+    "learn",
+    "open_items",
+    "recognize",
+    "write_features",
+]

@@ -1,0 +1,88 @@
+"""What was learnt so far from a stream, on disk: interrupted work goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openworld.data.streams import Stream
+from openworld.model_file import digest as model_digest
+from openworld.model_file import dumps, load, save
+
+if TYPE_CHECKING:
+    from openworld.distributed.learning import Learnt
+
+
+def fingerprint(stream: Stream, *others: object) -> str:
+    """Return a short text that changes when the stream, the way it is cut or what goes with it does."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in stream.parts:
+        digest.update(repr(part).encode())
+    digest.update(repr(others).encode())
+    for path in sorted({part.path for part in stream.parts}):
+        if os.path.exists(path):
+            digest.update(f"{os.path.getsize(path)} {os.path.getmtime(path)}".encode())
+    return digest.hexdigest()
+
+
+class Checkpoint:
+    """A folder with the sum over the first parts of a stream.
+
+    The model is written first, under a name of its own, and then a small file that names it, all or
+    nothing: a process killed at any moment leaves the last state or the one before.
+
+    Parameters
+    ----------
+    folder : path
+    stream : Stream
+    model : recognizer
+        What is fitted or taught. A state that was made for another stream or model is not used.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], stream: Stream, model: Any) -> None:
+        self.folder = Path(folder)
+        fitted = hasattr(model, "without_classes") and model.__sklearn_is_fitted__()
+        self.key = fingerprint(stream, model_digest(dumps(model)) if fitted else repr(_plain(model)))
+
+    def load(self) -> tuple[Learnt, int] | None:
+        """Return what was learnt and from how many parts, if there is any."""
+        from openworld.distributed.learning import Learnt
+
+        try:
+            state = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
+            if state.pop("key") != self.key:
+                return None
+            model = load(self.folder / state.pop("model"))
+        except FileNotFoundError:
+            return None
+        n_parts = state.pop("n_parts")
+        state["failures"] = [(name, reason) for name, reason in state["failures"]]
+        return Learnt(model, **state), n_parts
+
+    def save(self, learnt: Learnt, n_parts: int) -> None:
+        """Keep what was learnt from the first parts."""
+        self.folder.mkdir(exist_ok=True)
+        name = f"model-{n_parts}.ow"
+        save(learnt.model, self.folder / name)
+        state = {**vars(replace(learnt, model=name)), "n_parts": n_parts, "key": self.key}
+        new = self.folder / "state.json.new"
+        new.write_text(json.dumps(state), encoding="utf-8")
+        os.replace(new, self.folder / "state.json")
+        for old in self.folder.glob("model-*.ow"):
+            if old.name != name:
+                old.unlink()
+
+    def remove(self) -> None:
+        """Drop it: the work is done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _plain(model: Any) -> dict[str, str]:
+    """Return the parameters of an estimator, without what only shows progress."""
+    found = model.get_params()
+    return {name: repr(value) for name, value in found.items() if not name.endswith(("callback", "metric"))}

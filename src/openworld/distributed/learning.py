@@ -1,0 +1,191 @@
+"""Recognizers from streams: each part makes a model of its own, and the models are added up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from openworld.data.streams import Stream, read_ahead
+from openworld.data.tables import DataError
+from openworld.distributed.checkpoint import Checkpoint
+from openworld.distributed.engine import HERE, PARTS_IN_A_SUM, Done, Engine
+from openworld.distributed.metrics import fit_metric, held_out_share
+from openworld.distributed.sampling import class_counts, draw, gather, is_chosen
+from openworld.recognition import ClassStatistics, NCMMetric, OpenWorldRecognizer
+from openworld.recognition.class_statistics import ScatterKind
+
+_FAILURES_KEPT = 1_000
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A model, and what there is to say about the samples it was learnt from.
+
+    Attributes
+    ----------
+    model : recognizer
+    n_samples : int
+    failures : list of (name, reason)
+        What could not be read and was left out; the first thousand of them.
+    n_failures, n_unlabelled : int
+        How many were left out.
+    """
+
+    model: Any
+    n_samples: int
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    n_failures: int = 0
+    n_unlabelled: int = 0
+
+    def __add__(self, other: Learnt) -> Learnt:
+        return Learnt(
+            self.model + other.model,
+            self.n_samples + other.n_samples,
+            (self.failures + other.failures)[:_FAILURES_KEPT],
+            self.n_failures + other.n_failures,
+            self.n_unlabelled + other.n_unlabelled,
+        )
+
+
+def class_statistics(
+    stream: Stream, engine: Engine = HERE, scatter: ScatterKind = "pooled"
+) -> ClassStatistics:
+    """Return counts, sums and scatter of the classes of a stream."""
+    total = ClassStatistics(scatter)
+    for block in engine.sums(_statistics_of, stream.parts, scatter):
+        total += block
+    return total
+
+
+def learn(
+    model: Any,
+    stream: Stream,
+    engine: Engine = HERE,
+    *,
+    progress: Done | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Learnt:
+    """Teach a recognizer the samples of a stream; what it knows already stays.
+
+    Parameters
+    ----------
+    model : recognizer
+        With `without_classes` and `+`; it is not changed.
+    stream : Stream
+        With labels.
+    engine : Engine
+        By default this process.
+    progress : callable, optional
+        Called with the number of samples of each part when it is done.
+    checkpoint : Checkpoint, optional
+        Where to keep what was learnt so far; what it has already is not learnt again.
+    """
+    if not stream.labelled:
+        raise DataError(f"{stream.name}: there are no labels in it.")
+    found = _learn_parts(model.without_classes(), stream, engine, 0.0, progress, checkpoint)
+    return replace(found, model=model + found.model)
+
+
+def fit(
+    recognizer: Any,
+    stream: Stream,
+    engine: Engine = HERE,
+    *,
+    progress: Done | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Learnt:
+    """Fit a recognizer to a stream.
+
+    What is a sum is taken over all samples: means, scatter, lengths and the samples kept for calibration,
+    and with an `NCMMetric` its gradients. What is not a sum is decided on a uniform sample of about 10,000
+    samples of at most 1,000 classes: the representation of `OpenWorldRecognizer` (lift or not, standardized
+    or not, and the mean and scale for that), and tau of the recognizers by class means, on samples that the
+    metric was not learnt from. Of a stream with at most 10,000 samples that sample is the whole.
+
+    The parameters are those of `learn`; the recognizer itself is not changed.
+    """
+    if not stream.labelled:
+        raise DataError(f"{stream.name}: there are no labels in it.")
+    counts = class_counts(stream, engine)
+    by_means = not isinstance(recognizer, OpenWorldRecognizer)
+    share = held_out_share(len(stream)) if by_means else 0.0
+    started = None if checkpoint is None else checkpoint.load()
+    if started is None:
+        start = _prepared(recognizer, stream, engine, counts, share)
+    else:
+        start = started[0].model.without_classes()
+    found = _learn_parts(start, stream, engine, share, progress, checkpoint)
+    if not by_means:
+        return found
+    X, y = gather(stream, engine, share)
+    model = found.model
+    known = np.isin(y, model.classes_)
+    if getattr(model, "calibration_", None) is not None:
+        model.recalibrate(X[known], y[known])
+    model.partial_fit(X, y)
+    return replace(found, n_samples=found.n_samples + len(y))
+
+
+def _prepared(recognizer: Any, stream: Stream, engine: Engine, counts: Counter[Any], share: float) -> Any:
+    """Return the recognizer with all that stays fixed, and without classes."""
+    if share == 0.0:
+        return clone(recognizer).fit(*draw(stream, engine, counts)).without_classes()
+    metric = NCMMetric() if recognizer.metric is None else clone(recognizer.metric)
+    if isinstance(metric, NCMMetric):
+        metric = fit_metric(metric, stream, engine)
+    else:
+        metric = metric.fit(*draw(stream, engine, counts))
+    model = clone(recognizer).set_params(metric=FrozenEstimator(metric))
+    model.fit(*draw(stream, engine, counts))
+    model.metric, model.metric_ = recognizer.metric, metric
+    return model.without_classes()
+
+
+def _learn_parts(
+    empty: Any,
+    stream: Stream,
+    engine: Engine,
+    leave_out: float,
+    progress: Done | None,
+    checkpoint: Checkpoint | None,
+) -> Learnt:
+    total, n_done = (checkpoint.load() if checkpoint is not None else None) or (None, 0)
+    if total is not None and progress is not None:
+        progress(sum(map(len, stream.parts[:n_done])))
+    for block in engine.sums(learn_part, stream.parts[n_done:], empty, leave_out, done=progress):
+        total = block if total is None else total + block
+        n_done = min(n_done + PARTS_IN_A_SUM, len(stream.parts))
+        if checkpoint is not None:
+            checkpoint.save(total, n_done)
+    assert total is not None  # a stream has at least one part
+    return total
+
+
+def learn_part(part: Any, empty: Any, leave_out: float) -> Learnt:
+    """Make a model of one part, without the share of its samples that is held out."""
+    model = empty.without_classes()
+    n_samples, n_unlabelled = 0, 0
+    failures: list[tuple[str, str]] = []
+    for batch in read_ahead(part.batches()):
+        X, y = batch.X, batch.y
+        if leave_out:
+            kept = ~is_chosen(batch.rows, leave_out)
+            X, y = X[kept], y[kept]
+        if len(X):
+            model.partial_fit(X, y)
+        n_samples += len(X)
+        failures += batch.failures
+        n_unlabelled += batch.n_unlabelled
+    return Learnt(model, n_samples, failures[:_FAILURES_KEPT], len(failures), n_unlabelled)
+
+
+def _statistics_of(part: Any, scatter: ScatterKind) -> ClassStatistics:
+    statistics = ClassStatistics(scatter)
+    for batch in read_ahead(part.batches()):
+        statistics.add(batch.X, batch.y)
+    return statistics

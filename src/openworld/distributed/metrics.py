@@ -1,0 +1,91 @@
+"""Metrics from streams: the adaptive metric from one pass, NCMMetric by gradients of the whole."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from openworld.data.streams import Stream, read_ahead
+from openworld.distributed.engine import HERE, Engine
+from openworld.distributed.sampling import SAMPLES, class_counts, draw, gather, is_chosen
+from openworld.recognition import AdaptiveMetric, ClassStatistics, NCMMetric
+from openworld.recognition.adaptive_metric import Whitening, represented_statistics
+from openworld.recognition.metric_passes import Gradient, Place, fit_in_passes
+from openworld.recognition.representation import Representation
+
+M = TypeVar("M", NCMMetric, AdaptiveMetric)
+
+
+def held_out_share(n_samples: int) -> float:
+    """Return the share of samples held out to judge by: a tenth, but about 10,000 at the most."""
+    return min(0.1, SAMPLES / n_samples)
+
+
+def fit_metric(metric: M, stream: Stream, engine: Engine = HERE) -> M:
+    """Fit a metric to all samples of a stream.
+
+    An `AdaptiveMetric` takes mean and scale, if it standardizes, from a uniform sample and its statistics
+    from all samples, in one pass. An `NCMMetric` takes a pass for means and scatter and about one for each
+    step of the search; see `openworld.recognition.metric_passes.fit_in_passes`.
+
+    Returns
+    -------
+    metric
+        The one that was given.
+    """
+    if isinstance(metric, AdaptiveMetric):
+        first = clone(metric).fit(*draw(stream, engine, class_counts(stream, engine)))
+        metric.representation_, metric.n_features_in_ = first.representation_, stream.n_features
+        metric.statistics_ = ClassStatistics("pooled")
+        for block in engine.sums(_represented, stream.parts, metric.representation_):
+            metric.statistics_ += block
+        metric.whitening_ = Whitening.of(metric.statistics_)
+        return metric
+    return fit_in_passes(metric, _StreamPasses(stream, engine))
+
+
+class _StreamPasses:
+    """A stream without a share of its samples, to be gone through again and again."""
+
+    def __init__(self, stream: Stream, engine: Engine) -> None:
+        self.stream, self.engine = stream, engine
+        self.share = held_out_share(len(stream))
+
+    def statistics(self) -> ClassStatistics:
+        total = ClassStatistics("pooled")
+        for block in self.engine.sums(_training_statistics, self.stream.parts, self.share):
+            total += block
+        return total
+
+    def held_out(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        return gather(self.stream, self.engine, self.share)
+
+    def gradient(self, place: Place) -> Gradient:
+        none = Gradient(0, 0.0, np.zeros_like(place.V), np.zeros(len(place.classes)))
+        return sum(self.engine.sums(_gradient, self.stream.parts, place, self.share), start=none)
+
+
+def _represented(part: Any, representation: Representation) -> ClassStatistics:
+    statistics = ClassStatistics("pooled")
+    for batch in read_ahead(part.batches()):
+        statistics += represented_statistics(representation, batch.X, batch.y)
+    return statistics
+
+
+def _training_statistics(part: Any, share: float) -> ClassStatistics:
+    statistics = ClassStatistics("pooled")
+    for batch in read_ahead(part.batches()):
+        kept = ~is_chosen(batch.rows, share)
+        statistics.add(batch.X[kept], batch.y[kept])
+    return statistics
+
+
+def _gradient(part: Any, place: Place, share: float) -> Gradient:
+    total = Gradient(0, 0.0, np.zeros_like(place.V), np.zeros(len(place.classes)))
+    for batch in read_ahead(part.batches()):
+        kept = ~is_chosen(batch.rows, share)
+        total += Gradient.of(place, batch.X[kept], batch.y[kept])
+    return total

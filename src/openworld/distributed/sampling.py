@@ -1,0 +1,73 @@
+"""A bounded, uniform sample of a stream, the same however the stream is cut."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.data.streams import Stream, read_ahead
+from openworld.distributed.engine import Engine
+
+SAMPLES = 10_000
+CLASSES = 1_000
+
+
+def is_chosen(rows: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
+    """Return which samples are of a uniform sample, by a hash of their number in the stream (SplitMix64)."""
+    if share >= 1:
+        return np.ones(len(rows), dtype=bool)
+    bits = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray((bits ^ (bits >> np.uint64(31))) < np.uint64(int(share * 2**64)))
+
+
+def class_counts(stream: Stream, engine: Engine) -> Counter[Any]:
+    """Count the samples of each class; only labels are read."""
+    return sum(engine.map(_count_labels, stream.parts), start=Counter())
+
+
+def draw(
+    stream: Stream, engine: Engine, counts: Counter[Any], n_samples: int = SAMPLES
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Draw about as many samples as wanted, uniformly from at most 1,000 classes; all if there are fewer.
+
+    Of more classes, those whose names have the smallest hashes are taken, so that each has enough samples.
+    """
+    classes = sorted(counts, key=_name_hash)[:CLASSES]
+    total = sum(counts[label] for label in classes)
+    chosen = None if len(classes) == len(counts) else np.array(classes)
+    return gather(stream, engine, min(1.0, n_samples / total), chosen)
+
+
+def gather(
+    stream: Stream, engine: Engine, share: float, classes: NDArray[Any] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Read a uniform share of the samples, of some classes or all."""
+    found = [part for part in engine.map(_take, stream.parts, share, classes) if len(part[0])]
+    if not found:
+        return np.empty((0, stream.n_features)), np.empty(0)
+    return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
+
+
+def _count_labels(part: Any) -> Counter[Any]:
+    labels, counts = np.unique(part.labels(), return_counts=True)
+    return Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
+
+
+def _take(part: Any, share: float, classes: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    found = []
+    for batch in read_ahead(part.batches()):
+        chosen = is_chosen(batch.rows, share)
+        if classes is not None:
+            chosen &= np.isin(batch.y, classes)
+        found.append((batch.X[chosen], batch.y[chosen]))
+    return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
+
+
+def _name_hash(label: Any) -> bytes:
+    return hashlib.blake2b(repr(label).encode(), digest_size=8).digest()

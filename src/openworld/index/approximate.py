@@ -1,0 +1,193 @@
+"""Approximate nearest-mean search: the few lists near a sample, more of them where the answer is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.index.exact import ExactIndex
+from openworld.index.inverted_lists import InvertedLists, Singles, Training, train
+from openworld.index.protocol import Floats, Positions
+
+# The share of the lists that every sample is looked up in, and that doubtful samples are.
+_FEW, _MANY = 1 / 256, 1 / 16
+_AT_LEAST = 4
+# A sample is in doubt where one more mean is nearly as near, or where its distance is about the boundary.
+_CLOSE = 1.1
+_ABOUT = 0.15
+_CANDIDATES = 8
+_SAMPLES_AT_ONCE = 1024
+# Samples farther away than this are looked up as if they were so far, which float32 can square.
+_FARTHEST = 1e15
+
+
+class ApproximateIndex(ExactIndex):
+    """Class means in inverted lists, of which only those near a sample are searched.
+
+    What the lists offer is measured exactly, as `ExactIndex` does: a distance that is returned is right, and
+    the answer for a sample does not depend on which other samples were asked about. Only a nearer mean may
+    have been missed. A sample in doubt is looked up in more lists, except in those that cannot hold a nearer
+    mean by the triangle inequality.
+
+    Means that are added go into the list of the nearest centroid. The centroids stay, so that a change costs
+    little. Where many more means have come since the centroids were found, the lists are long and the search
+    is slower, no less right: make a new index then.
+
+    Parameters
+    ----------
+    means, origin, names
+        As for `ExactIndex`.
+    training : Training, optional
+        Where it was saved; by default found anew.
+    """
+
+    def __init__(
+        self,
+        means: NDArray[np.float64],
+        origin: NDArray[np.float64] | None = None,
+        names: Sequence[Any] | None = None,
+        training: Training | None = None,
+    ) -> None:
+        super().__init__(means, origin, names)
+        self._inverted = InvertedLists(training or train(self._vectors, len(self)), self._vectors)
+
+    @property
+    def training(self) -> Training:
+        """What a later index of these means need not find anew."""
+        return self._inverted.training
+
+    def _vectors(self, positions: Any) -> Singles:
+        """Return means as the lists keep them: in float32, as seen from the origin."""
+        return self._seen(self.means[positions])
+
+    def _seen(self, rows: Floats) -> Singles:
+        with np.errstate(over="ignore", invalid="ignore"):
+            seen = np.nan_to_num(rows - self.origin, posinf=_FARTHEST, neginf=-_FARTHEST)
+        return np.ascontiguousarray(np.clip(seen, -_FARTHEST, _FARTHEST), dtype=np.float32)
+
+    # faiss keeps its lists where Python cannot copy them: a copy fills its own.
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name != "_inverted"}
+        return {**state, "training": self.training}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        training = state.pop("training")
+        vars(self).update(state)
+        self._inverted = InvertedLists(training, self._vectors)
+
+    # -- changing -----------------------------------------------------------------------------------
+
+    def add(self, means: Floats) -> None:
+        """Append means; their positions follow the last one."""
+        super().add(means)
+        self._inverted.add(self._seen(means))
+
+    def remove(self, position: int) -> None:
+        """Remove one mean; the last one takes its position."""
+        self._inverted.remove(position, self._seen(self.means[-1:]))
+        super().remove(position)
+
+    def replace(self, positions: Positions, means: Floats) -> None:
+        """Put other means at these positions."""
+        super().replace(positions, means)
+        self._inverted.replace(positions, self._seen(means))
+
+    # -- searching ----------------------------------------------------------------------------------
+
+    def nearest(self, samples: Floats, n: int = 1, boundary: float | None = None) -> tuple[Floats, Positions]:
+        """Find the n nearest means of each sample, or all means if there are fewer.
+
+        Parameters
+        ----------
+        samples : float32 or float64 array of shape (n_samples, m)
+        n : int, default=1
+        boundary : float, optional
+            The distance from which on a mean no longer counts. Samples about that far away are looked up in
+            more lists; for means beyond it, no more lists are searched.
+
+        Returns
+        -------
+        distances : array of shape (n_samples, n)
+            Euclidean, ascending, in the type of the samples.
+        positions : array of shape (n_samples, n)
+            Rows of `means`.
+        """
+        if n < 1:
+            raise ValueError(f"n must be at least 1; got {n}.")
+        n, reach = min(n, len(self)), np.inf if boundary is None else boundary
+        blocks = [
+            self._found(samples[start : start + _SAMPLES_AT_ONCE], n, reach, max(_CANDIDATES, n + 1))
+            for start in range(0, max(len(samples), 1), _SAMPLES_AT_ONCE)
+        ]
+        return np.concatenate([d for d, _ in blocks]), np.concatenate([p for _, p in blocks])
+
+    def _found(self, samples: Floats, n: int, boundary: float, k: int) -> tuple[Floats, Positions]:
+        """Return the n nearest of k candidates, measured exactly."""
+        seen = self._seen(samples)
+        squared, candidates = self._candidates(seen, n, boundary, k)
+        edge = _edge(squared[:, n - 1], seen)
+        distances, positions = self._by_distance(samples, candidates[:, :n])
+        for i in np.flatnonzero(squared[:, n] <= edge):
+            sample, among = samples[i : i + 1], candidates[i, squared[i] <= edge[i]]
+            if len(among) == k < len(self):  # rounding, or equal means, may have left others out
+                found = self._found(sample, n, boundary, min(8 * k, len(self) + 1))
+            else:
+                found = self._by_distance(sample, among[np.newaxis])
+            distances[i], positions[i] = found[0][0, :n], found[1][0, :n]
+        with np.errstate(over="ignore"):
+            dtype = np.float32 if samples.dtype == np.float32 else np.float64
+            return distances.astype(dtype, copy=False), positions
+
+    def _candidates(self, seen: Singles, n: int, boundary: float, k: int) -> tuple[Singles, Positions]:
+        """Return squared distances to and positions of the k nearest means in the lists searched."""
+        n_lists = len(self._inverted)
+        few, many = (min(n_lists, max(_AT_LEAST, round(share * n_lists))) for share in (_FEW, _MANY))
+        squared, positions = self._inverted.search(seen, *self._inverted.nearest_lists(seen, few), k)
+        for start, stop in ((few, many), (max(few, many), n_lists)):
+            if stop > few and stop == many:
+                rows = np.flatnonzero(_in_doubt(squared, n, boundary))
+            else:
+                rows = np.flatnonzero(positions[:, n - 1] < 0)
+            if start < stop and len(rows):
+                reach = np.minimum(np.sqrt(squared[rows, n - 1]), np.float32(boundary))
+                more = self._more(seen[rows], start, stop, reach, k)
+                squared[rows], positions[rows] = _merged((squared[rows], positions[rows]), more, k)
+        return squared, positions
+
+    def _more(
+        self, seen: Singles, start: int, stop: int, reach: Singles, k: int
+    ) -> tuple[Singles, Positions]:
+        """Search the lists from the start-th to the stop-th nearest that may hold a mean within reach."""
+        squared, lists = (part[:, start:] for part in self._inverted.nearest_lists(seen, stop))
+        lists = np.where(self._inverted.beyond(squared, lists, reach), -1, lists)
+        return self._inverted.search(seen, squared, lists, k)
+
+
+def _in_doubt(squared: Singles, n: int, boundary: float) -> NDArray[np.bool_]:
+    nth, following = squared[:, n - 1], squared[:, n]
+    in_doubt = ~(following > _CLOSE**2 * nth)
+    if np.isfinite(boundary):
+        in_doubt |= np.abs(np.sqrt(nth) - boundary) < _ABOUT * boundary
+    return np.asarray(in_doubt)
+
+
+def _merged(
+    some: tuple[Singles, Positions], more: tuple[Singles, Positions], k: int
+) -> tuple[Singles, Positions]:
+    squared, positions = (np.concatenate(parts, axis=1) for parts in zip(some, more, strict=True))
+    order = np.argsort(squared, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(squared, order, axis=1), np.take_along_axis(positions, order, axis=1)
+
+
+def _edge(squared: Singles, seen: Singles) -> Singles:
+    """Return the squared distances up to which rounding may have put a mean behind those this far away.
+
+    Rounding to float32 moves a sample and a mean by eps / 2 of their lengths, and the sum of m squares by at
+    most m eps of itself; a mean at distance d is at most d longer than the sample.
+    """
+    eps = np.finfo(np.float32).eps
+    distances, lengths = np.sqrt(squared), np.linalg.norm(seen, axis=1)
+    return np.asarray((distances + eps * ((seen.shape[1] + 8) * distances + 4 * lengths)) ** 2)

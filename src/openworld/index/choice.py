@@ -1,0 +1,57 @@
+"""Which index to use for how many means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.index.approximate import ApproximateIndex
+from openworld.index.exact import ExactIndex
+from openworld.index.inverted_lists import Training, load_faiss
+from openworld.index.protocol import Index
+
+IndexKind = Literal["auto", "exact", "approximate"]
+
+# From about here on approximate search is worth its training; see docs/scale.md.
+APPROXIMATE_FROM = 50_000
+
+
+def make_index(
+    kind: IndexKind,
+    means: NDArray[np.float64],
+    origin: NDArray[np.float64] | None = None,
+    names: Sequence[Any] | None = None,
+    training: Training | None = None,
+) -> Index:
+    """Return an index of this kind.
+
+    Parameters
+    ----------
+    kind : {"auto", "exact", "approximate"}
+        "auto" is approximate from 50,000 means on, if faiss is installed.
+    means, origin, names
+        As for `ExactIndex`.
+    training : Training, optional
+        For an approximate index, where it was saved.
+
+    Raises
+    ------
+    ImportError
+        If the kind is "approximate" and faiss is not installed.
+    """
+    if kind not in ("auto", "exact", "approximate"):
+        raise ValueError(f'index must be "auto", "exact" or "approximate"; got {kind!r}.')
+    if kind == "approximate" or (kind == "auto" and len(means) >= APPROXIMATE_FROM and _has_faiss()):
+        return ApproximateIndex(means, origin, names, training)
+    return ExactIndex(means, origin, names)
+
+
+def _has_faiss() -> bool:
+    try:
+        load_faiss()
+    except ImportError:
+        return False
+    return True

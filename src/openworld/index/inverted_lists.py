@@ -1,0 +1,187 @@
+"""Inverted lists: vectors kept by the centroid they are nearest to, in faiss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.index.growing_rows import GrowingRows
+from openworld.index.protocol import Positions
+
+Singles = NDArray[np.float32]
+# Gives the vectors at some positions.
+Vectors = Callable[[Any], Singles]
+
+_TRAINING_VECTORS = 32  # for each list
+_TRAINING_ROUNDS = 8
+_ROWS_AT_ONCE = 1 << 14
+# For fewer samples than 20 at a time faiss works on each by itself, so the others make no difference.
+_SAMPLES_AT_ONCE = 16
+
+
+def load_faiss() -> Any:
+    """Import faiss, or say how to install it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("Approximate search needs faiss: pip install openworld[scale]") from error
+    return faiss
+
+
+class Training(NamedTuple):
+    """What is learnt about the vectors, and saved with a model.
+
+    Attributes
+    ----------
+    centroids : array of shape (L, m)
+    lists : array of shape (K,)
+        The list of each vector.
+    """
+
+    centroids: Singles
+    lists: NDArray[np.int32]
+
+
+def train(vectors: Vectors, n_vectors: int) -> Training:
+    """Find about ``2 sqrt(K)`` centroids by k-means on a sample, and the nearest one of every vector."""
+    faiss = load_faiss()
+    n_lists = 2 ** round(np.log2(2 * np.sqrt(max(n_vectors, 1)))) if n_vectors >= 64 else 1
+    sample = np.arange(n_vectors)
+    if n_vectors > _TRAINING_VECTORS * n_lists:
+        random = np.random.default_rng(0)
+        sample = np.sort(random.choice(n_vectors, _TRAINING_VECTORS * n_lists, replace=False))
+    some = vectors(sample)
+    centroids = np.zeros((1, some.shape[1]), dtype=np.float32)
+    if n_lists > 1:
+        k_means = faiss.Kmeans(
+            some.shape[1], n_lists, niter=_TRAINING_ROUNDS, seed=1, min_points_per_centroid=1
+        )
+        k_means.train(some)
+        centroids = k_means.centroids
+    quantizer = _flat(centroids)
+    lists = np.empty(n_vectors, dtype=np.int32)
+    for start in range(0, n_vectors, _ROWS_AT_ONCE):
+        piece = slice(start, start + _ROWS_AT_ONCE)
+        lists[piece] = quantizer.search(vectors(piece), 1)[1][:, 0]
+    return Training(centroids, lists)
+
+
+def _flat(centroids: Singles) -> Any:
+    quantizer = load_faiss().IndexFlatL2(centroids.shape[1])
+    quantizer.add(centroids)
+    return quantizer
+
+
+class InvertedLists:
+    """An `IndexIVFFlat` whose ids are positions, with a hash table from ids to places for removal.
+
+    Parameters
+    ----------
+    training : Training
+    vectors : callable
+        Gives the vectors at some positions.
+    """
+
+    def __init__(self, training: Training, vectors: Vectors) -> None:
+        self._faiss = load_faiss()
+        self.centroids = np.ascontiguousarray(training.centroids, dtype=np.float32)
+        self._lists = GrowingRows(np.array(training.lists), np.int32)
+        self._radii = np.zeros(len(self.centroids), dtype=np.float32)
+        self._quantizer = _flat(self.centroids)
+        n_dimensions = self.centroids.shape[1]
+        self._ivf = self._faiss.IndexIVFFlat(self._quantizer, n_dimensions, len(self.centroids))
+        self._fill(vectors)
+
+    def _fill(self, vectors: Vectors) -> None:
+        """Fill one list after the other, so that each is as large as it must be and no larger."""
+        lists, pointer = self._lists.rows, self._faiss.swig_ptr
+        order = np.argsort(lists, kind="stable").astype(np.int64)
+        ends = np.cumsum(np.bincount(lists, minlength=len(self.centroids)))
+        for i, members in enumerate(np.split(order, ends[:-1])):
+            if len(members):
+                seen = vectors(members)
+                self._ivf.invlists.add_entries(
+                    i, len(members), pointer(members), pointer(seen.view(np.uint8))
+                )
+                self._radii[i] = np.linalg.norm(seen - self.centroids[i], axis=1).max()
+        self._ivf.ntotal = len(lists)
+        self._ivf.set_direct_map_type(self._faiss.DirectMap.Hashtable)
+
+    @property
+    def training(self) -> Training:
+        """Centroids, and the list of each vector now."""
+        return Training(self.centroids, self._lists.rows)
+
+    def __len__(self) -> int:
+        return len(self.centroids)
+
+    # -- changing -----------------------------------------------------------------------------------
+
+    def add(self, vectors: Singles) -> None:
+        """Append vectors; their positions follow the last one."""
+        first = len(self._lists)
+        lists = self._lists_for(vectors)
+        self._lists.extend(lists)
+        self._put(vectors, np.arange(first, first + len(vectors)), lists)
+
+    def remove(self, position: int, last: Singles) -> None:
+        """Remove one vector; the last one, which is given, takes its position."""
+        end = len(self._lists) - 1
+        self._ivf.remove_ids(np.array([position, end] if position < end else [end]))
+        if position < end:
+            self._put(last, np.array([position]), self._lists.rows[end:])
+        self._lists.remove(position)
+
+    def replace(self, positions: Positions, vectors: Singles) -> None:
+        """Put other vectors at these positions, each of which is given once."""
+        self._ivf.remove_ids(np.asarray(positions, dtype=np.int64))
+        lists = self._lists_for(vectors)
+        self._lists.rows[positions] = lists
+        self._put(vectors, positions, lists)
+
+    def _lists_for(self, vectors: Singles) -> NDArray[np.int64]:
+        """Return the lists of new vectors, widened so that they hold them."""
+        squared, lists = self.nearest_lists(vectors, 1)
+        np.maximum.at(self._radii, lists[:, 0], np.sqrt(squared[:, 0]))
+        return lists[:, 0]
+
+    def _put(self, vectors: Singles, positions: NDArray[Any], lists: NDArray[Any]) -> None:
+        ids, lists = positions.astype(np.int64), lists.astype(np.int64)
+        vectors, pointer = np.ascontiguousarray(vectors), self._faiss.swig_ptr
+        self._ivf.add_core(len(ids), pointer(vectors), pointer(ids), pointer(lists))
+
+    # -- searching ----------------------------------------------------------------------------------
+
+    def nearest_lists(self, vectors: Singles, n: int) -> tuple[Singles, NDArray[np.int64]]:
+        """Return squared distances to and numbers of the n lists with the nearest centroids."""
+        squared = np.empty((len(vectors), n), dtype=np.float32)
+        lists = np.empty((len(vectors), n), dtype=np.int64)
+        for start in range(0, len(vectors), _SAMPLES_AT_ONCE):
+            piece = slice(start, start + _SAMPLES_AT_ONCE)
+            self._quantizer.search(vectors[piece], n, D=squared[piece], I=lists[piece])
+        return squared, lists
+
+    def beyond(self, squared: Singles, lists: NDArray[np.int64], reach: Singles) -> NDArray[np.bool_]:
+        """Tell which lists hold nothing within reach, by the triangle inequality."""
+        nearest = np.sqrt(squared) - self._radii[lists]
+        return np.asarray(nearest > 1.0001 * reach[:, np.newaxis])
+
+    def search(
+        self, vectors: Singles, squared: Singles, lists: NDArray[np.int64], k: int
+    ) -> tuple[Singles, Positions]:
+        """Return squared distances to and positions of the k nearest vectors in some lists.
+
+        Missing ones have the position -1 and are infinitely far away. A list of the number -1 is skipped.
+        """
+        found = np.empty((len(vectors), k), dtype=np.float32)
+        positions = np.empty((len(vectors), k), dtype=np.int64)
+        squared, lists = np.ascontiguousarray(squared), np.ascontiguousarray(lists)
+        pointers = map(self._faiss.swig_ptr, (vectors, lists, squared, found, positions))
+        x, at, coarse, far, ids = pointers
+        parameters = self._faiss.SearchParametersIVF(nprobe=lists.shape[1])
+        self._ivf.search_preassigned_c(len(vectors), x, k, at, coarse, far, ids, False, parameters)
+        found[positions < 0] = np.inf
+        return found, positions

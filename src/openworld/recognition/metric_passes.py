@@ -1,0 +1,230 @@
+"""NCMMetric from samples that do not fit into memory: sums over all of them, pass after pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.labels import as_array
+from openworld.recognition.learning import as_float
+from openworld.recognition.likelihood import distance_loss, dot_loss
+from openworld.recognition.metric_learning import NCMMetric
+from openworld.recognition.metric_solvers import (
+    Problem,
+    Solution,
+    choose_whitening,
+    directions,
+    scaled,
+)
+
+Floats = NDArray[np.floating[Any]]
+
+_LOGITS_AT_ONCE = 1 << 22
+_PASSES = 20
+_PATIENCE = 3
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the search for W is, with all that a gradient needs but the samples.
+
+    Attributes
+    ----------
+    classes : array of shape (K,)
+        Sorted.
+    mean : array of shape (D,)
+    into : array of shape (D, D)
+        Maps ``x - mean`` to standardized and whitened coordinates.
+    means : array of shape (K, D)
+        The class means there.
+    V : array of shape (D, m)
+        The metric there.
+    biases : array of shape (K,) or None
+        Of Eq. 2; None for Eq. 1.
+    """
+
+    classes: NDArray[Any]
+    mean: Floats
+    into: Floats
+    means: Floats
+    V: Floats
+    biases: Floats | None
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Loss and gradients summed over samples; those of parts add up to those of the whole."""
+
+    n_samples: int
+    loss: float
+    V: Floats
+    biases: Floats
+
+    def __add__(self, other: Gradient) -> Gradient:
+        return Gradient(
+            self.n_samples + other.n_samples,
+            self.loss + other.loss,
+            self.V + other.V,
+            self.biases + other.biases,
+        )
+
+    @classmethod
+    def of(cls, place: Place, X: NDArray[Any], labels: NDArray[Any]) -> Gradient:
+        """Sum over some samples; those of classes that were not seen before are left out."""
+        codes = np.minimum(np.searchsorted(place.classes, labels), len(place.classes) - 1)
+        known = place.classes[codes] == labels
+        X, codes = as_float(X[known]), codes[known]
+        dtype = X.dtype
+        into, means, V = (part.astype(dtype) for part in (place.into, place.means, place.V))
+        biases = np.zeros(len(means), dtype) if place.biases is None else place.biases.astype(dtype)
+        total = cls(0, 0.0, np.zeros_like(place.V), np.zeros(len(means)))
+        step = max(16, _LOGITS_AT_ONCE // len(means))
+        for start in range(0, len(X), step):
+            some, their = X[start : start + step], codes[start : start + step]
+            white = (some - place.mean.astype(dtype)) @ into
+            if place.biases is None:
+                loss, by_V = distance_loss(V, white, their, means)
+                by_biases = np.zeros_like(biases)
+            else:
+                loss, by_V, by_biases = dot_loss(V, biases, white, their, means)
+            n = len(some)
+            total += cls(n, n * loss, n * by_V.astype(np.float64), n * by_biases.astype(np.float64))
+        return total
+
+
+class Passes(Protocol):
+    """Samples that can be gone through as often as wanted, wherever they are."""
+
+    def statistics(self) -> ClassStatistics:
+        """Return the statistics of the samples to learn from, with pooled scatter."""
+        ...
+
+    def held_out(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return a bounded number of samples, not among those to learn from, with their labels."""
+        ...
+
+    def gradient(self, place: Place) -> Gradient:
+        """Return loss and gradient summed over the samples to learn from."""
+        ...
+
+
+def fit_in_passes(metric: NCMMetric, passes: Passes) -> NCMMetric:
+    """Fit a metric without ever holding the samples.
+
+    The first pass gives counts, means and scatter, and with them the mean and standard deviation of the
+    features and the closed-form discriminant, as `solver="discriminant"` starts with. Every further pass
+    gives the exact gradient of the whole, which L-BFGS follows until the loss of the held-out samples
+    stops falling. As only sums are taken, neither the order of the samples nor the way they are cut
+    matters: a file sorted by class is learnt as well as a shuffled one.
+
+    Parameters
+    ----------
+    metric : NCMMetric
+        With `solver="discriminant"`; `max_iter` is the number of iterations of L-BFGS, by default 20, each
+        of about one pass; `learning_rate` is of no meaning.
+    passes : Passes
+
+    Returns
+    -------
+    metric : NCMMetric
+        The one that was given.
+    """
+    metric._check_parameters()
+    if metric.solver != "discriminant":
+        raise ValueError('Only solver="discriminant" learns from samples that do not fit into memory.')
+    statistics = passes.statistics()
+    if len(statistics) < 2:
+        raise ValueError("Learning a metric needs at least 2 classes; got 1 class.")
+    n_features = statistics.n_features or 0
+    n_components = min(n_features, 512) if metric.n_components is None else metric.n_components
+    if n_components > n_features:
+        raise ValueError(
+            f"n_components={n_components} must lie between 1 and the number of features, {n_features}."
+        )
+    classes = as_array(statistics.labels)
+    order = np.argsort(classes, kind="stable")
+    classes, means = classes[order], statistics.means[order]
+    n_samples = float(statistics.counts.sum())
+    mean, scale = _mean_and_scale(statistics, standardize=metric.standardize)
+    covariance = statistics.scatter / n_samples / np.outer(scale, scale)
+    X, labels = passes.held_out()
+    known = np.isin(labels, classes)
+    X, codes = (X[known] - mean) / scale, np.searchsorted(classes, labels[known])
+    if not len(codes):
+        raise ValueError("No sample could be held out to judge the metric by: give more samples.")
+    problem = Problem(X, codes, X, codes, (means - mean) / scale, metric.form == "dot")
+    unwhiten = choose_whitening(problem, covariance)
+    white = Problem(X @ unwhiten, codes, X @ unwhiten, codes, problem.means @ unwhiten, problem.with_biases)
+    solution = _descend(metric, white, n_components, passes, classes, mean, unwhiten / scale[:, np.newaxis])
+    metric.classes_, metric.n_features_in_ = classes, n_features
+    metric._set_metric(mean, scale, unwhiten @ solution.W)
+    metric.biases_ = np.asarray(solution.biases, dtype=np.float64)
+    metric.loss_curve_, metric.held_out_loss_curve_ = solution.training_loss, solution.held_out_loss
+    metric.steps_curve_, metric.seconds_curve_ = solution.steps, solution.seconds
+    metric.n_iter_, metric.seconds_ = max(solution.steps[-1], 1), solution.seconds[-1]
+    return metric
+
+
+def _descend(
+    metric: NCMMetric,
+    white: Problem,
+    n_components: int,
+    passes: Passes,
+    classes: NDArray[Any],
+    mean: Floats,
+    into: Floats,
+) -> Solution:
+    """Follow the gradient of the whole from the discriminant on; keep what judges best on the held-out."""
+    V, others, biases = scaled(white, *directions(white.means, n_components))
+    solution = Solution(np.hstack([V, others]), biases)
+    last: dict[str, float] = {}
+    n_steps = metric.max_iter or _PASSES
+
+    def unpacked(at: Floats) -> tuple[Floats, Floats]:
+        parts: tuple[Floats, Floats] = at[: V.size].reshape(V.shape), biases
+        return (parts[0], at[V.size :]) if white.with_biases else parts
+
+    def whole(at: Floats) -> tuple[float, Floats]:
+        some, their = unpacked(at)
+        place = Place(classes, mean, into, white.means, some, their if white.with_biases else None)
+        found = passes.gradient(place)
+        last["loss"] = found.loss / found.n_samples
+        flat = [found.V.ravel(), *([found.biases] if white.with_biases else [])]
+        return last["loss"], np.concatenate(flat) / found.n_samples
+
+    def look(at: Floats) -> None:
+        some, their = unpacked(at)
+        judged = white.judge(some, their)
+        if not solution.held_out_loss or judged < min(solution.held_out_loss):
+            solution.W, solution.biases = np.hstack([some, others]), their.copy()
+        solution.record(len(solution.steps), last["loss"], judged)
+        if metric.callback is not None:
+            metric.callback(len(solution.steps) - 1, n_steps, judged)
+        if min(solution.held_out_loss) < min(solution.held_out_loss[-_PATIENCE:]):
+            raise StopIteration
+
+    start = np.concatenate([V.ravel(), *([biases] if white.with_biases else [])])
+    first = whole(start)
+    look(start)
+    options: Any = {"callback": look, "options": {"maxiter": n_steps}}
+    # The value at the start is known: a pass costs too much to be made twice.
+    again: Any = lambda at: first if np.array_equal(at, start) else whole(at)  # noqa: E731
+    minimize(again, start, jac=True, method="L-BFGS-B", **options)
+    return solution
+
+
+def _mean_and_scale(statistics: ClassStatistics, *, standardize: bool) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of each feature over all samples, from sums alone."""
+    counts, means = statistics.counts, statistics.means
+    mean = counts @ means / counts.sum()
+    if not standardize:
+        return mean, np.ones_like(mean)
+    variance = (np.diag(statistics.scatter) + counts @ (means - mean) ** 2) / counts.sum()
+    scale = np.sqrt(np.maximum(variance, 0))
+    constant = scale <= 10 * np.finfo(np.float32).eps * np.abs(mean)
+    return mean, np.where(constant, 1.0, scale)

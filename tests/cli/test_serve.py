@@ -1,0 +1,183 @@
+"""`openworld serve` as a process, and the commands on its database."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import structlog
+
+from openworld import EuclideanMetric, NearestNonOutlier, load, save
+
+X = np.array([[0.0, 0.0], [0.2, 0.0], [9.0, 0.0], [9.2, 0.0]], dtype=np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, in which commands run."""
+    model = NearestNonOutlier(EuclideanMetric(standardize=False), tau=2.0).fit(X, ["a", "a", "b", "b"])
+    save(model, tmp_path / "model.ow")
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("OPENWORLD_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """Put logging back: in this process it would go on to a stream that is closed."""
+    root, config = logging.getLogger(), structlog.get_config()
+    before, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = before
+    root.setLevel(level)
+    structlog.configure(**config)
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start `openworld serve` and give the process and the address it prints."""
+    start = "from openworld.cli import main; main()"
+    command = [sys.executable, "-c", start, "serve", *arguments, "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "http://" in line, process.stderr.read() if process.stderr else ""
+        yield process, line.split()[3]
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_and_ends_in_good_order(folder, sign):
+    with serving("model.ow") as (process, address):
+        learnt = httpx.post(f"{address}/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
+        assert learnt.json()["added"] == ["c"]
+        with httpx.stream("GET", f"{address}/v1/events", timeout=30) as events:
+            lines = events.iter_lines()
+            assert next(lines).startswith("retry")
+            process.send_signal(sign)
+            assert [line for line in lines if line.startswith("event")] == []  # ended, not cut off
+        assert process.wait(30) == 0
+        errors = process.stderr.read()
+        assert "Traceback" not in errors
+        assert all(json.loads(line) for line in errors.splitlines())
+    with serving() as (_, address):  # without a model: it goes on with what it learnt
+        answer = httpx.post(f"{address}/v1/recognize", json={"vectors": [[0, 50.5]]}).json()
+        assert answer["answers"][0]["label"] == "c"
+
+
+def test_requests_under_way_are_finished(folder):
+    with serving("model.ow") as (process, address):
+        begun, results = threading.Event(), []
+
+        def body() -> Iterator[bytes]:
+            yield b'{"vectors": [[0, 0]], '
+            begun.set()
+            stopped.wait(10)
+            yield b'"remember": false}'
+
+        def ask() -> None:
+            headers = {"Content-Type": "application/json"}
+            results.append(httpx.post(f"{address}/v1/recognize", content=body(), headers=headers, timeout=30))
+
+        stopped = threading.Event()
+        thread = threading.Thread(target=ask)
+        thread.start()
+        assert begun.wait(10)
+        httpx.get(f"{address}/health")
+        process.send_signal(signal.SIGTERM)
+        stopped.set()
+        thread.join()
+        assert results[0].json()["answers"][0]["label"] == "a"
+
+
+def test_listening_to_others_without_a_key_is_refused(run, folder):
+    run("serve", "model.ow", "--host", "0.0.0.0", "--port", "0", code=1)
+    assert "openworld key create" in run.told
+
+
+def test_workers_need_postgresql(run, folder):
+    run("serve", "model.ow", "--workers", "2", code=1)
+    assert "need PostgreSQL" in run.told
+
+
+def test_workers_on_postgresql(folder):
+    postgres = runpy.run_path(str(Path(__file__).parents[1] / "store" / "postgres_server.py"))
+    with postgres["running"]() as server:
+        url = str(postgres["new_database"](server))
+        with serving("model.ow", "--database", url, "--workers", "2") as (process, address):
+            body = {"vectors": [[0, 0]], "remember": False}
+            with httpx.Client(base_url=address, timeout=30) as client:
+                assert client.post("/v1/recognize", json=body).json()["answers"][0]["label"] == "a"
+                learnt = client.post("/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
+                assert learnt.json()["model_version"] == 1
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serve"], "name the model"),
+        (["serve", "none.ow"], "none.ow"),
+        (["serve", "model.ow", "--database", "nonsense"], "database cannot be used"),
+        (["serve", "model.ow", "--database", "mysql://x/y"], "mysql is not supported"),
+        (["serve", "model.ow", "--port", "70000"], "port"),
+        (["serve", "model.ow", "--config", "none.toml"], "none.toml"),
+        (["serve", "model.ow", "--key", "short"], "key"),
+        (["export", "model", "out.txt"], "What can be exported"),
+        (["export", "model", "out.ow", "--database", "sqlite:///new.db"], "This database is new"),
+        (["key", "revoke", "nobody"], "no key 'nobody'"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(run, folder, arguments, words):
+    run(*arguments, code=1)
+    assert words in run.told
+    assert "Traceback" not in run.err
+
+
+def test_keys_are_made_listed_and_revoked(run, folder):
+    secret = run("key", "create", "ann", "--role", "viewer").strip()
+    assert secret.startswith("ow_")
+    assert "ann" in run.told
+    run("key", "create", "ann", code=1)
+    assert "choose another name" in run.told
+    assert "ann  viewer  made" in run("key", "list")
+    with serving("model.ow", "--host", "127.0.0.1") as (_, address):
+        assert httpx.get(f"{address}/v1/pool").status_code == 401
+        headers = {"Authorization": f"Bearer {secret}"}
+        assert httpx.get(f"{address}/v1/pool", headers=headers).status_code == 200
+    run("key", "revoke", "ann")
+    assert "revoked" in run("key", "list")
+
+
+def test_exports(run, folder):
+    with serving("model.ow", "--database", "sqlite:///world.db") as (_, address):
+        httpx.post(f"{address}/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
+    database = ("--database", "sqlite:///world.db")
+    run("export", "model", "out.ow", *database)
+    assert load(folder / "out.ow").classes_.tolist() == ["a", "b", "c"]
+    run("export", "labelled", "out.npz", *database)
+    assert np.load(folder / "out.npz")["y"].tolist() == ["c", "c"]
+    run("export", "labelled", "out.ndjson", *database)
+    assert len((folder / "out.ndjson").read_text().splitlines()) == 2
+    run("export", "log", "log.ndjson", *database)
+    assert json.loads((folder / "log.ndjson").read_text())["kind"] == "learn"

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Iterator
+from time import sleep
+
+import httpx
+import numpy as np
+import pytest
+
+import openworld
+from openworld import EuclideanMetric, NearestNonOutlier
+from openworld.client import AsyncClient, Client, ServiceError
+from openworld.client.calls import endpoint
+from openworld.client.endpoints import Endpoints
+
+X = np.array([[0.0, 0.0], [0.2, 0.0], [9.0, 0.0], [9.2, 0.0]], dtype=np.float32)
+FAR = np.array([[0.0, 50.0], [0.1, 50.0]], dtype=np.float32)
+
+
+@pytest.fixture
+def address(tmp_path) -> Iterator[str]:
+    import uvicorn
+
+    from openworld.service.app import create_app, open_world
+    from openworld.service.configuration import load_settings
+
+    settings = load_settings(database=f"sqlite:///{tmp_path / 'world.db'}", clustering=False)
+    model = NearestNonOutlier(EuclideanMetric(standardize=False), tau=2.0).fit(X, ["a", "a", "b", "b"])
+    with open_world(settings, model) as world:
+        app = create_app(world, settings)
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        app.state.service.broadcast.close()
+        server.should_exit = True
+        thread.join()
+
+
+def test_the_whole_loop(address, tmp_path):
+    with Client(address) as client:
+        found = client.recognize(np.vstack([X[:1], FAR]), nearest=1)
+        assert [answer["label"] for answer in found["answers"]] == ["a", None, None]
+        ids = [answer["sample_id"] for answer in found["answers"] if answer["sample_id"] is not None]
+        assert [sample["id"] for sample in client.pool()["samples"]] == ids
+        assert client.label(ids, "c/d")["added"] == ["c/d"]
+        assert client.recognize(FAR, remember=False)["answers"][0]["label"] == "c/d"
+        assert [info["label"] for info in client.classes()] == ["a", "b", "c/d"]
+        assert client.change_class("c/d", "cd", "both")[0]["kind"] == "rename"
+        assert client.undo()["kind"] == "undo"
+        assert client.redo()["kind"] == "redo"
+        assert client.learn([[0.1, 99.0], [0.0, 99.0]], ["e", "e"])["added"] == ["e"]
+        assert client.merge_classes(["cd", "e"], "cd")["removed"] == ["e"]
+        assert client.forget("cd")["removed"] == ["cd"]
+        assert client.dismiss(ids[:1], "no")["samples"] == 1
+        assert client.accept(ids[1], "a")["kind"] == "accept"
+        assert client.progress()["my_dismissed"] == 1
+        assert client.history(limit=1)[0]["kind"] == "accept"
+        assert client.activate(0)["model_version"] == client.versions()[0]["id"]
+        assert client.clusters()["clusters"] == []
+        path = tmp_path / "model.ow"
+        path.write_bytes(client.export_model())
+        assert openworld.load(path).classes_.tolist() == ["a", "b"]
+
+
+def test_the_same_without_waiting(address):
+    async def loop() -> list[str | None]:
+        async with AsyncClient(address) as client:
+            found = await client.recognize(FAR)
+            ids = [answer["sample_id"] for answer in found["answers"]]
+            await client.label([i for i in ids if i is not None], "c")
+            answers = await asyncio.gather(*(client.recognize(row[None], remember=False) for row in FAR))
+            return [answer["answers"][0]["label"] for answer in answers]
+
+    assert asyncio.run(loop()) == ["c", "c"]
+
+
+def test_what_is_refused_raises_in_words(address):
+    with Client(address) as client:
+        with pytest.raises(ServiceError, match="samples of 2 numbers") as refused:
+            client.recognize([[1.0]])
+        assert refused.value.status == 422
+        with pytest.raises(ServiceError, match="no class 'zz'") as missing:
+            client.forget("zz")
+        assert missing.value.status == 404
+        for asked in (lambda: client.recognize_texts(["a"]), lambda: client.recognize_images([b"x"])):
+            with pytest.raises(ServiceError, match="takes vectors"):
+                asked()
+        for asked in (lambda: client.learn_texts(["a"], ["a"]), lambda: client.learn_images([b"x"], ["a"])):
+            with pytest.raises(ServiceError, match="takes vectors"):
+                asked()
+        with pytest.raises(ServiceError, match="no samples to label"):
+            client.label_cluster(1, "x")
+
+
+def test_events(address):
+    with Client(address) as client, Client(address) as other:
+        events = client.events()
+        timer = threading.Timer(0.3, lambda: other.recognize(FAR))
+        timer.start()
+        found = next(events)
+        events.close()
+        timer.join()
+    assert (found["event"], found["data"]) == ("unknown", {"samples": 2})
+
+    async def first() -> str:
+        async with AsyncClient(address) as listener, AsyncClient(address) as speaker:
+            events = listener.events()
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0.3)
+            await speaker.recognize(FAR + 1)
+            found = await waiting
+            await events.aclose()
+            return found["event"]
+
+    assert asyncio.run(first()) == "unknown"
+
+
+def test_the_key_is_sent_and_strange_answers_are_told():
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["authorization"] == "Bearer ow_x"
+        return httpx.Response(502, text="the proxy is down")
+
+    with (
+        Client("http://service", "ow_x", transport=httpx.MockTransport(answer)) as client,
+        pytest.raises(ServiceError, match="the proxy is down") as failed,
+    ):
+        client.progress()
+    assert failed.value.status == 502
+
+
+def test_every_endpoint_is_documented():
+    endpoints = {name: value for name, value in vars(Endpoints).items() if isinstance(value, endpoint)}
+    assert len(endpoints) > 20
+    for value in endpoints.values():
+        assert inspect.getdoc(value)
