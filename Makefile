@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: run test lint bench clean lock install
 
-run: install  ## the whole loop on the built-in letters: recognize, reject, label, learn
+run: install  ## the living system on the built-in letters: service and labelling page, embedded SQLite
 	$(BIN)/openworld demo --output demo
 
 test: lint  ## every check and every test

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openworld._version import __version__
 
 if TYPE_CHECKING:
+    from openworld.client import AsyncClient, Client, ServiceError
     from openworld.model_file import ModelFileError, load, save
     from openworld.recognition import (
         F1,
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 __all__ = [
     "F1",
     "AdaptiveMetric",
+    "AsyncClient",
     "Calibration",
     "ClassStatistics",
+    "Client",
     "CrossClassValidation",
     "EuclideanMetric",
     "FalseAcceptRate",
@@ -43,20 +46,23 @@ __all__ = [
     "NearestNonOutlier",
     "OpenWorldError",
     "OpenWorldRecognizer",
+    "ServiceError",
     "SoftmaxThreshold",
     "__version__",
     "load",
     "save",
 ]
 
-_MODEL_FILE = {"ModelFileError", "load", "save"}
+_PLACES = {
+    **dict.fromkeys(("ModelFileError", "load", "save"), "openworld.model_file"),
+    **dict.fromkeys(("AsyncClient", "Client", "ServiceError"), "openworld.client"),
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'openworld' has no attribute {name!r}")
-    module = "openworld.model_file" if name in _MODEL_FILE else "openworld.recognition"
-    return getattr(import_module(module), name)
+    return getattr(import_module(_PLACES.get(name, "openworld.recognition")), name)
 
 
 def __dir__() -> list[str]:

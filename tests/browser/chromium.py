@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 ARGUMENTS = [
@@ -45,4 +46,5 @@ def _system() -> str | None:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=False, timeout=600, capture_output=True)
+    with suppress(OSError, subprocess.TimeoutExpired):  # the next way is tried, or the help is shown
+        subprocess.run(command, check=False, timeout=600, capture_output=True)

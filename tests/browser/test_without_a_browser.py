@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 
 from openworld.data.letters import load_letters
 from openworld.service.pages.charts import line
@@ -14,6 +17,25 @@ from openworld.service.pages.groups import after
 from openworld.service.pages.rendering import _ago, _plural
 from openworld.service.pages.try_it import _centered
 from openworld.service.results import Cluster
+
+
+def test_without_any_chromium_one_is_told_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried: list[tuple[str, ...]] = []
+    chromium = runpy.run_path(str(Path(__file__).with_name("chromium.py")))
+    find = chromium["find"]
+    monkeypatch.setitem(find.__globals__, "_run", lambda *command: tried.append(command))
+    monkeypatch.setattr("shutil.which", lambda name: "apt-get" if name == "apt-get" else None)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    own = tmp_path / "chrome"
+    with pytest.raises(RuntimeError, match="apt-get install chromium"):
+        find(str(own))
+    assert [command[1] for command in tried] == ["install", "-m"]  # Debian's, then playwright's
+    own.touch()
+    assert find(str(own)) == str(own)
+    monkeypatch.setattr("shutil.which", lambda name: "the system's" if name == "chromium" else None)
+    assert find(str(own)) == "the system's"
 
 
 def test_a_line_has_gaps_and_a_scale() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import fsspec
@@ -89,7 +90,6 @@ def test_any_address_that_fsspec_opens(
     target = address.format(name if "memory" in address else tmp_path / name)
     if "memory" in address:
         for file in tmp_path.iterdir():
-            fsspec.open(f"memory://bucket/{file.name}", "wb").open().close()
             with fsspec.open(f"memory://bucket/{file.name}", "wb") as copy:
                 copy.write(file.read_bytes())
     stream = open_stream(target, part_bytes=45 * 4 * D)
@@ -109,7 +109,7 @@ def test_several_files_are_one_stream(tmp_path: Path, X: np.ndarray, y: np.ndarr
 
 
 def test_labels_that_are_numbers_throughout_are_numbers(tmp_path: Path, X: np.ndarray) -> None:
-    numbers = np.array([str(i % 5) for i in range(N)])
+    numbers = np.array([str(i % 5) for i in range(N)], dtype="U3")
     stream = open_stream(write(tmp_path / "wide.parquet", X, numbers))
     assert whole(stream)[1].tolist() == [i % 5 for i in range(N)]
     numbers[-1] = "007"  # far from the first batch: all stay text, as in read_samples
@@ -138,7 +138,7 @@ def test_a_number_that_is_not_finite_is_found(
 ) -> None:
     X[61, 2] = np.nan
     stream = open_stream(write(tmp_path / name, X, y), batch_bytes=9 * 4 * D, part_bytes=45 * 4 * D)
-    with pytest.raises(DataError, match=rf"{name}, samples 4\d to 8\d: sample 62, feature number 3: nan"):
+    with pytest.raises(DataError, match=rf"{name}, samples 4\d to [89]\d: sample 62, feature number 3: nan"):
         list(stream.batches())
 
 
@@ -156,14 +156,14 @@ def test_a_file_that_was_cut_short(tmp_path: Path, X: np.ndarray, y: np.ndarray,
 
 
 def test_what_cannot_be_a_stream(tmp_path: Path, X: np.ndarray, y: np.ndarray) -> None:
-    with pytest.raises(DataError, match="only .parquet"):
+    with pytest.raises(DataError, match=r"only \.parquet"):
         open_stream(tmp_path / "x.csv")
-    with pytest.raises(FileNotFoundError, match="x.npy"):
+    with pytest.raises(FileNotFoundError, match=r"x\.npy"):
         open_stream(tmp_path / "x.npy")
     with pytest.raises(FileNotFoundError, match="nothing matches"):
         open_stream(f"{tmp_path}/*.parquet")
     np.save(tmp_path / "x.npy", np.asfortranarray(X))
-    with pytest.raises(DataError, match="row by row"):
+    with pytest.raises(DataError, match="in C order"):
         open_stream(tmp_path / "x.npy")
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "x.labels.npy", y[:-1])
@@ -193,7 +193,7 @@ def test_runs_cover_all_rows_and_keep_to_the_size(sizes: list[int], rows: int) -
     assert runs[-1][1] == ends[-1]
     assert all(stop in ends for _, stop in runs)
     assert all(stop - start <= max(rows, max(sizes)) for start, stop in runs)
-    for (start, stop), (_, after) in zip(runs, runs[1:], strict=False):
+    for (start, stop), (_, after) in pairwise(runs):
         following = min(end for end in ends if end > stop)
         assert following - start > rows  # not one piece more would have fitted
         assert following <= after

@@ -16,7 +16,7 @@ from openworld.cli.demo_story import N_STARTING, TEST_FACES
 
 if TYPE_CHECKING:
     from openworld.data.letters import Letters
-    from openworld.service.world import World
+    from openworld.service.state import State
 
 N_NEW = 30
 _AT_ONCE = 240
@@ -50,10 +50,10 @@ class Feed:
         self._images, self._features = letters.images[order], letters.frequencies[order]
 
     @contextmanager
-    def into(self, world: World) -> Iterator[None]:
-        """Feed a world from a thread of its own while the context lasts."""
+    def into(self, service: State) -> Iterator[None]:
+        """Feed a service from a thread of its own while the context lasts."""
         stopped = Event()
-        feeder = Thread(target=self._feed, args=(world, stopped), name="letters", daemon=True)
+        feeder = Thread(target=self._feed, args=(service, stopped), name="letters", daemon=True)
         feeder.start()
         try:
             yield
@@ -61,18 +61,18 @@ class Feed:
             stopped.set()
             feeder.join()
 
-    def _feed(self, world: World, stopped: Event) -> None:
-        self._send(world, slice(0, _AT_ONCE))
+    def _feed(self, service: State, stopped: Event) -> None:
+        self._send(service, slice(0, _AT_ONCE))
         for start in range(_AT_ONCE, len(self._images), _BATCH):
             if stopped.wait(_SECONDS):
                 return
-            self._send(world, slice(start, start + _BATCH))
+            self._send(service, slice(start, start + _BATCH))
 
-    def _send(self, world: World, rows: slice) -> None:
+    def _send(self, service: State, rows: slice) -> None:
         from openworld.service.results import Item
 
         items = [Item("image", None, "demo", _thumbnail(image)) for image in self._images[rows]]
-        world.recognize(self._features[rows], items)
+        service.metrics.answered(service.world.recognize(self._features[rows], items))
 
 
 def _thumbnail(image: NDArray[np.uint8]) -> bytes:

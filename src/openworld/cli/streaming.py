@@ -38,8 +38,8 @@ def open_streamed(
 ) -> Stream | None:
     """Return the data as a stream; None where they are small enough to be held in memory as they are.
 
-    Streamed are: files of vectors above 256 MiB, more than 50,000 pictures or texts, addresses, patterns, Arrow files, `.npy` files with labels
-    beside them, and all that is to be worked on by a cluster.
+    Streamed are: files of vectors above 256 MiB, more than 50,000 pictures or texts, addresses, patterns,
+    Arrow files, `.npy` files with labels beside them, and all that is to be worked on by a cluster.
     """
     from openworld.data.sources import open_source
     from openworld.data.streams import ENDINGS, open_stream

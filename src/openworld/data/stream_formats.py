@@ -81,6 +81,15 @@ def fsspec() -> Any:
 # -- tables -------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _closed_on_error(opened: Any) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise
+
+
 class _ParquetFile:
     """Record batches of a Parquet file; it can be cut between row groups."""
 
@@ -88,7 +97,8 @@ class _ParquetFile:
         import pyarrow.parquet as pq
 
         self.opened = open_file(path)
-        self.file = pq.ParquetFile(self.opened, pre_buffer=False, buffer_size=_COLUMN_BUFFER)
+        with _closed_on_error(self.opened):
+            self.file = pq.ParquetFile(self.opened, pre_buffer=False, buffer_size=_COLUMN_BUFFER)
         self.schema = self.file.schema_arrow
         sizes = [self.file.metadata.row_group(i).num_rows for i in range(self.file.num_row_groups)]
         self.ends = np.cumsum(sizes, dtype=int).tolist()
@@ -105,7 +115,8 @@ class _ArrowFile:
         import pyarrow as pa
 
         self.opened = pa.memory_map(path) if os.path.exists(path) else open_file(path)
-        self.file = pa.ipc.open_file(self.opened)
+        with _closed_on_error(self.opened):
+            self.file = pa.ipc.open_file(self.opened)
         self.schema = self.file.schema
         sizes = [self.file.get_batch(i).num_rows for i in range(self.file.num_record_batches)]
         self.ends = np.cumsum(sizes, dtype=int).tolist()

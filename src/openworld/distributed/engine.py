@@ -173,7 +173,10 @@ def connect(address: str | None) -> Iterator[Engine]:
     LocalCluster: Any = distributed.LocalCluster
     with (
         LocalCluster(
-            n_workers=os.cpu_count() or 1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+            n_workers=os.cpu_count() or 1,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
         ) as cluster,
         Client(cluster, direct_to_workers=True, set_as_default=False) as client,
     ):

@@ -12,12 +12,13 @@ from openworld.index.exact import ExactIndex
 from openworld.index.inverted_lists import InvertedLists, Singles, Training, train
 from openworld.index.protocol import Floats, Positions
 
-# The share of the lists that every sample is looked up in, and that doubtful samples are.
-_FEW, _MANY = 1 / 256, 1 / 16
-_AT_LEAST = 4
-# A sample is in doubt where one more mean is nearly as near, or where its distance is about the boundary.
+Candidates = tuple[Singles, Positions]
+
+# How many lists every sample is looked up in, and how many a sample in doubt is.
+_FEW, _MANY = 4, 64
+# A sample is in doubt where it is out of bounds, and where one more mean is hardly farther away: where the
+# nearest mean was missed, those that were found are mostly about equally far.
 _CLOSE = 1.1
-_ABOUT = 0.15
 _CANDIDATES = 8
 _SAMPLES_AT_ONCE = 1024
 # Samples farther away than this are looked up as if they were so far, which float32 can square.
@@ -105,8 +106,8 @@ class ApproximateIndex(ExactIndex):
         samples : float32 or float64 array of shape (n_samples, m)
         n : int, default=1
         boundary : float, optional
-            The distance from which on a mean no longer counts. Samples about that far away are looked up in
-            more lists; for means beyond it, no more lists are searched.
+            The distance from which on a mean no longer counts. A sample for which none was found within it is
+            looked up in more lists, except in those that hold none within it either.
 
         Returns
         -------
@@ -141,44 +142,44 @@ class ApproximateIndex(ExactIndex):
             dtype = np.float32 if samples.dtype == np.float32 else np.float64
             return distances.astype(dtype, copy=False), positions
 
-    def _candidates(self, seen: Singles, n: int, boundary: float, k: int) -> tuple[Singles, Positions]:
+    def _candidates(self, seen: Singles, n: int, boundary: float, k: int) -> Candidates:
         """Return squared distances to and positions of the k nearest means in the lists searched."""
         n_lists = len(self._inverted)
-        few, many = (min(n_lists, max(_AT_LEAST, round(share * n_lists))) for share in (_FEW, _MANY))
-        squared, positions = self._inverted.search(seen, *self._inverted.nearest_lists(seen, few), k)
-        for start, stop in ((few, many), (max(few, many), n_lists)):
-            if stop > few and stop == many:
-                rows = np.flatnonzero(_in_doubt(squared, n, boundary))
-            else:
-                rows = np.flatnonzero(positions[:, n - 1] < 0)
-            if start < stop and len(rows):
-                reach = np.minimum(np.sqrt(squared[rows, n - 1]), np.float32(boundary))
-                more = self._more(seen[rows], start, stop, reach, k)
-                squared[rows], positions[rows] = _merged((squared[rows], positions[rows]), more, k)
-        return squared, positions
+        few, many = min(_FEW, n_lists), min(_MANY, n_lists)
+        found = self._inverted.search(seen, *self._inverted.nearest_lists(seen, few), k)
+        self._look_further(seen, found, _in_doubt(found[0], n, boundary), n, boundary, (few, many))
+        self._look_further(seen, found, found[1][:, n - 1] < 0, n, np.inf, (many, n_lists))
+        return found
 
-    def _more(
-        self, seen: Singles, start: int, stop: int, reach: Singles, k: int
-    ) -> tuple[Singles, Positions]:
-        """Search the lists from the start-th to the stop-th nearest that may hold a mean within reach."""
-        squared, lists = (part[:, start:] for part in self._inverted.nearest_lists(seen, stop))
-        lists = np.where(self._inverted.beyond(squared, lists, reach), -1, lists)
-        return self._inverted.search(seen, squared, lists, k)
+    def _look_further(
+        self,
+        seen: Singles,
+        found: Candidates,
+        which: NDArray[np.bool_],
+        n: int,
+        boundary: float,
+        lists: tuple[int, int],
+    ) -> None:
+        """Add to what was found for some samples what is nearer in their next lists, up to the boundary."""
+        rows, (start, stop) = np.flatnonzero(which), lists
+        if start == stop or not len(rows):
+            return
+        squared, positions = found
+        coarse, near = (part[:, start:] for part in self._inverted.nearest_lists(seen[rows], stop))
+        reach = np.minimum(np.sqrt(squared[rows, n - 1]), np.float32(boundary))
+        near = np.where(self._inverted.beyond(coarse, near, reach), -1, near)
+        more = self._inverted.search(seen[rows], coarse, near, squared.shape[1])
+        squared[rows], positions[rows] = _merged((squared[rows], positions[rows]), more)
 
 
 def _in_doubt(squared: Singles, n: int, boundary: float) -> NDArray[np.bool_]:
     nth, following = squared[:, n - 1], squared[:, n]
-    in_doubt = ~(following > _CLOSE**2 * nth)
-    if np.isfinite(boundary):
-        in_doubt |= np.abs(np.sqrt(nth) - boundary) < _ABOUT * boundary
-    return np.asarray(in_doubt)
+    return np.asarray((nth >= boundary**2) | ~(following > _CLOSE**2 * nth))
 
 
-def _merged(
-    some: tuple[Singles, Positions], more: tuple[Singles, Positions], k: int
-) -> tuple[Singles, Positions]:
+def _merged(some: Candidates, more: Candidates) -> Candidates:
     squared, positions = (np.concatenate(parts, axis=1) for parts in zip(some, more, strict=True))
-    order = np.argsort(squared, axis=1, kind="stable")[:, :k]
+    order = np.argsort(squared, axis=1, kind="stable")[:, : some[0].shape[1]]
     return np.take_along_axis(squared, order, axis=1), np.take_along_axis(positions, order, axis=1)
 
 

@@ -46,9 +46,9 @@ class Training(NamedTuple):
 
 
 def train(vectors: Vectors, n_vectors: int) -> Training:
-    """Find about ``2 sqrt(K)`` centroids by k-means on a sample, and the nearest one of every vector."""
+    """Find about ``4 sqrt(K)`` centroids by k-means on a sample, and the nearest one of every vector."""
     faiss = load_faiss()
-    n_lists = 2 ** round(np.log2(2 * np.sqrt(max(n_vectors, 1)))) if n_vectors >= 64 else 1
+    n_lists = 2 ** round(np.log2(4 * np.sqrt(n_vectors))) if n_vectors >= 64 else 1
     sample = np.arange(n_vectors)
     if n_vectors > _TRAINING_VECTORS * n_lists:
         random = np.random.default_rng(0)

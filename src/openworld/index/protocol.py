@@ -43,7 +43,7 @@ class Index(Protocol):
         n : int, default=1
         boundary : float, optional
             The distance from which on a mean no longer counts. Where the search is approximate, it is more
-            thorough for samples about that far away, and does not look for nearer means beyond it.
+            thorough for samples for which no mean within it was found, and does not look beyond it.
         """
 
     def squared_distances(self, samples: Floats) -> Floats:

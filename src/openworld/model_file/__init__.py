@@ -5,7 +5,17 @@ what is particular to a kind of model stands in a file of its own.
 """
 
 from openworld.model_file.documents import FORMAT_VERSION
-from openworld.model_file.file import digest, dumps, load, loads, read_description, save
+from openworld.model_file.file import digest, dumps, load, loads, read_description, save, verify
 from openworld.model_file.packing import ModelFileError
 
-__all__ = ["FORMAT_VERSION", "ModelFileError", "digest", "dumps", "load", "loads", "read_description", "save"]
+__all__ = [
+    "FORMAT_VERSION",
+    "ModelFileError",
+    "digest",
+    "dumps",
+    "load",
+    "loads",
+    "read_description",
+    "save",
+    "verify",
+]

@@ -51,6 +51,7 @@ def describe(model: Any) -> tuple[Document, Arrays]:
         "parameters": {},
         "metric_given": None if model.metric is None else _describe_estimator(model.metric),
         "metric": metric,
+        "index_trained": isinstance(model._index, ApproximateIndex),
     }
     if hasattr(model, "tau_"):
         document["parameters"]["tau"] = _describe_tau(model.tau)
@@ -64,9 +65,9 @@ def describe(model: Any) -> tuple[Document, Arrays]:
     }
     if not isinstance(model, SoftmaxThreshold):
         document["parameters"]["index"] = model.index
-    if isinstance(model._index, ApproximateIndex):
-        training = model._index.training
-        arrays |= {"index.centroids": training.centroids, "index.lists": training.lists}
+    if document["index_trained"]:
+        centroids, lists = model._index.training
+        arrays |= {"index.centroids": centroids, "index.lists": lists}
     return document, arrays
 
 
@@ -113,23 +114,24 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
         model.tau_ = document["tau"]
         model.calibration_ = _restore_calibration(document["calibration"])
     statistics = ClassStatistics.restore(labels, arrays["counts"], sums)
-    model._restore(metric, statistics, projected, *_restore_index(arrays, projected))
+    model._restore(metric, statistics, projected, *_restore_index(document, arrays, projected.shape))
     return model
 
 
 def _restore_index(
-    arrays: Arrays, projected: NDArray[np.float64]
+    document: Document, arrays: Arrays, shape: tuple[int, ...]
 ) -> tuple[NDArray[np.float64] | None, Training | None]:
-    """Return origin and training of the index; files written before there were such have none."""
-    n_classes, m = projected.shape
-    origin, centroids = arrays.get("index.origin"), arrays.get("index.centroids")
-    if origin is not None:
-        require_floats(origin, (m,), "index")
-    if centroids is None:
+    """Return origin and training of the index; files written before these were kept have none."""
+    n_classes, m = shape
+    trained = document.get("index_trained")
+    if trained is None:
+        return None, None
+    origin = require_floats(arrays["index.origin"], (m,), "index")
+    if not trained:
         return origin, None
-    lists = arrays["index.lists"]
+    centroids, lists = arrays["index.centroids"], arrays["index.lists"]
     require_floats(centroids, (len(centroids), m), "index", np.float32)
-    require(lists.dtype == np.int32 and lists.shape == (n_classes,), "index")
+    require(len(centroids) > 0 and lists.dtype == np.int32 and lists.shape == (n_classes,), "index")
     require(bool(np.all((lists >= 0) & (lists < len(centroids)))), "index")
     return origin, Training(centroids, lists)
 

@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 
 from openworld._version import __version__
 from openworld.model_file.documents import FORMAT_VERSION, describe, restore
+from openworld.model_file.mapping import map_rows, release
 from openworld.model_file.packing import Arrays, Document, ModelFileError, as_text, require
 
 # What reading nonsense can raise: no such key or row, a wrong type or value, too large, too deeply nested.
@@ -78,8 +79,17 @@ def digest(data: bytes) -> str:
     return str(json.loads(data[8 : 8 + length])["__metadata__"]["sha256"])
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
     """Read a recognizer that predicts to the last bit as the saved one did.
+
+    Parameters
+    ----------
+    path : path
+    mapped : bool, default=False
+        Leave what is kept of each class in the file and read it where it is needed, so that a model of
+        a million classes is there in a second or two and takes little memory. What the model learns stays
+        in memory: the file never changes. The checksum is not compared then, as that would read the whole
+        file: `verify` does so. The file may be replaced or deleted meanwhile, but not written to.
 
     Raises
     ------
@@ -102,16 +112,44 @@ def load(path: str | os.PathLike[str]) -> Any:
                     f"{path} has format {version}; this openworld ({__version__}) reads format "
                     f"{FORMAT_VERSION}. Update openworld."
                 )
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- not a dict
-        if _digest(text, arrays) != metadata["sha256"]:
-            raise ModelFileError(f"{path} was altered after it was written: its checksum does not fit.")
-        return restore(document, arrays)
+            maps = map_rows(path) if mapped else {}
+            names = [name for name in file.keys() if name not in maps]  # noqa: SIM118 -- not a dict
+            arrays = {name: file.get_tensor(name) for name in names}
+        if not mapped:
+            _check_digest(path, metadata, arrays)
+        model = restore(document, {**arrays, **maps})
+        release(maps)
+        return model
     except ModelFileError:
         raise
     except SafetensorError as error:
         raise ModelFileError(f"{path} is not an openworld model file, or it is damaged ({error}).") from error
     except _UNSOUND as error:
         raise ModelFileError(f"{path} does not describe a sound model ({error!r}).") from error
+
+
+def verify(path: str | os.PathLike[str]) -> None:
+    """Compare the checksum of a model file, as `load` does unless the file is mapped.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is truncated, altered or of another kind.
+    """
+    _refuse_folder(path)
+    try:
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- not a dict
+            _check_digest(path, file.metadata() or {}, arrays)
+    except ModelFileError:
+        raise
+    except (SafetensorError, *_UNSOUND) as error:
+        raise ModelFileError(f"{path} is not an openworld model file, or it is damaged.") from error
+
+
+def _check_digest(path: str | os.PathLike[str], metadata: dict[str, str], arrays: Arrays) -> None:
+    if _digest(metadata["openworld"], arrays) != metadata["sha256"]:
+        raise ModelFileError(f"{path} was altered after it was written: its checksum does not fit.")
 
 
 def read_description(path: str | os.PathLike[str]) -> Document:

@@ -57,8 +57,12 @@ def require(sound: bool, what: str) -> None:
 def require_floats(
     array: NDArray[Any], shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float64
 ) -> NDArray[Any]:
-    """Return the array if it has this shape and type and every value is finite."""
-    require(array.dtype == dtype and array.shape == shape and bool(np.all(np.isfinite(array))), what)
+    """Return the array if it has this shape and type and every value is finite.
+
+    The values of an array that is mapped from a file are not looked at: that would read the whole file.
+    """
+    require(array.dtype == dtype and array.shape == shape, what)
+    require(isinstance(array, np.memmap) or bool(np.all(np.isfinite(array))), what)
     return array
 
 

@@ -26,7 +26,7 @@ Floats = NDArray[np.floating[Any]]
 
 _LOGITS_AT_ONCE = 1 << 22
 _PASSES = 20
-_PATIENCE = 3
+_PATIENCE = 5
 
 
 @dataclass(frozen=True)

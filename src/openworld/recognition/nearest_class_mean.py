@@ -112,7 +112,8 @@ class SoftmaxThreshold(ThresholdMixin, NearestClassMean):
         """Name the nearest class of each sample, or answer unknown where its probability is small."""
         decision = self.decision_function(X)
         accepted = decision.max(axis=1) > 0
-        return self._answers(np.where(accepted, decision.argmax(axis=1), -1))
+        rows = self._sorted()[1][decision.argmax(axis=1)]
+        return self._answers(np.where(accepted, rows, -1))
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return ``ln p(c|x) + tau``, shape (n, K), columns as in `classes_`: positive is accepted."""

@@ -10,6 +10,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from openworld._version import __version__
+from openworld.model_file import load
+from openworld.recognition import OpenWorldRecognizer
 from openworld.service.api import (
     binary,
     classes,
@@ -45,9 +47,13 @@ _ROUTERS = (recognition, samples, clusters, labels, classes, history, exports, e
 
 def open_world(settings: ServiceSettings, model: Any = None) -> World:
     """Open the world of some settings; `model`, where given, is begun with in place of the settings' file."""
+    if model is None and settings.model is not None:
+        model = load(settings.model)
+    if isinstance(model, OpenWorldRecognizer):
+        model.set_params(refresh_growth=settings.refresh_growth)
     return World.open(
         settings.database,
-        settings.model if model is None else model,
+        model,
         WorldSettings(n_nearest=settings.nearest, lease_seconds=settings.lease_seconds),
     )
 

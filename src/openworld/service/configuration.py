@@ -51,6 +51,9 @@ class ServiceSettings(BaseSettings):
     )
     nearest: int = Field(5, ge=1, le=50, description="Runner-up classes that are worked out and stored.")
     lease_seconds: float = Field(120.0, gt=0, description="How long a cluster stays with an idle person.")
+    refresh_growth: float = Field(
+        0.1, ge=0, description="Growth of the samples that makes a new metric; 0: every act does."
+    )
     clustering: bool = Field(True, description="Cluster the pool in the background.")
     clustering_seconds: float = Field(5.0, gt=0, description="Least time between two clusterings.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")

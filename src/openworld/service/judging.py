@@ -42,9 +42,9 @@ class Judgement:
 def judge(model: Model, X: Features, n_nearest: int) -> Judgement:
     """Judge samples; the labels are those of `predict`."""
     if isinstance(model, NearestNonOutlier):
-        nearest, distances = model.nearest_classes(X, n_nearest)
-        distances = distances.astype(np.float64)
-        decision = 1 - distances[:, 0] / model.tau_
+        nearest, found = model.nearest_classes(X, n_nearest)
+        distances = found.astype(np.float64)
+        decision = np.asarray(1 - distances[:, 0] / model.tau_, dtype=np.float64)
         names, known = nearest[:, 0], distances[:, 0] < model.tau_
         membership = np.clip(decision, 0, 1)
     else:

@@ -114,7 +114,9 @@ class Metrics:
             period = self._now()
             period.requests += 1
             period.failed += status >= 500
-            if len(period.latencies) < _LATENCIES_KEPT:
+            if (
+                len(period.latencies) < _LATENCIES_KEPT and route != "/v1/events"
+            ):  # that lasts as long as a page
                 period.latencies.append(seconds)
 
     def periods(self, n: int) -> list[Period]:

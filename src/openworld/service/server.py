@@ -33,7 +33,7 @@ def serve(
     settings: ServiceSettings,
     say: Callable[[str], object],
     model: Any = None,
-    alongside: Callable[[World], AbstractContextManager[object]] = nullcontext,
+    alongside: Callable[[State], AbstractContextManager[object]] = nullcontext,
 ) -> None:
     """Serve until a signal comes (SIGTERM or SIGINT); requests under way are finished.
 
@@ -45,7 +45,7 @@ def serve(
     model : fitted recognizer, optional
         What a new database begins with, in place of the settings' file.
     alongside : callable, optional
-        Given the world, returns a context that is entered while one process serves, as to stream samples in.
+        Given the service's state, returns a context that is entered while one process serves, as to stream samples in.
     """
     set_up_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -55,7 +55,7 @@ def serve(
     with open_world(settings, model) as world:
         check_may_listen(settings, world)
         app = create_app(world, settings)
-        with alongside(world):
+        with alongside(app.state.service):
             _Server(_config(app, settings), app.state.service, say).run()
 
 

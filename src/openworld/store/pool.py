@@ -57,7 +57,7 @@ def page(
     rows = connection.execute(query.limit(limit + 1)).all()
     ranks = [row.cluster_rank for row in rows[:limit]]
     found = [sample_of(row) for row in rows[:limit]]
-    if len(rows) <= limit:
+    if len(rows) <= limit or not found:
         return found, None
     return found, f"{ranks[-1]}.{found[-1].id}" if by_rank else str(found[-1].id)
 

@@ -1,0 +1,69 @@
+"""Fitting over a Dask cluster of 1 and of 2 worker processes, beside the same work without Dask."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks.speed.streaming import CLASSES, D, make
+
+
+def main() -> None:
+    import distributed
+
+    from openworld import OpenWorldRecognizer
+    from openworld.data.streams import open_stream
+    from openworld.distributed import HERE, class_statistics, fit
+    from openworld.distributed.engine import Cluster, Engine
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("n_samples", type=int, nargs="?", default=200_000)
+    options = parser.parse_args()
+
+    def timed(engine: Engine) -> tuple[float, float]:
+        start = perf_counter()
+        class_statistics(stream, engine)
+        middle = perf_counter()
+        fit(OpenWorldRecognizer(n_lifted=0), stream, engine)
+        return middle - start, perf_counter() - middle
+
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder), options.n_samples, ["parquet"])
+        stream = open_stream(Path(folder) / "x.parquet")
+        print(
+            f"{options.n_samples:,} x {D}, {CLASSES} classes, {len(stream.parts)} parts of a Parquet file; "
+            f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, BLAS threads {os.environ.get('OMP_NUM_THREADS')}"
+        )
+        alone = timed(HERE)
+        print(f"without Dask: statistics {alone[0]:.2f} s, fit {alone[1]:.2f} s")
+        for n_workers in (1, 2):
+            with (
+                distributed.LocalCluster(
+                    n_workers=n_workers,
+                    threads_per_worker=1,
+                    dashboard_address="127.0.0.1:0",
+                    host="127.0.0.1",
+                    silence_logs=logging.CRITICAL,
+                ) as cluster,
+                distributed.Client(cluster, direct_to_workers=True, set_as_default=False) as client,
+            ):
+                client.wait_for_workers(n_workers)
+                client.run(_warm_up)
+                seconds = timed(Cluster(client))
+            print(
+                f"{n_workers} worker{'s' * (n_workers > 1)}: statistics {seconds[0]:.2f} s "
+                f"({alone[0] / seconds[0]:.2f} times the speed without Dask), fit {seconds[1]:.2f} s "
+                f"({alone[1] / seconds[1]:.2f} times)"
+            )
+
+
+def _warm_up() -> None:
+    import openworld.distributed  # noqa: F401
+
+
+if __name__ == "__main__":
+    main()
