@@ -164,7 +164,7 @@ def test_names_are_read_when_they_are_needed():
     assert index.nearest(np.ones((1, 2)), 3)[1].tolist() == [[2, 0, 1]]
 
 
-@pytest.mark.parametrize("copy", [deepcopy, lambda index: pickle.loads(pickle.dumps(index))])
+@pytest.mark.parametrize("copy", [deepcopy, lambda index: pickle.loads(pickle.dumps(index))])  # noqa: S301
 def test_a_copy_is_the_same_and_independent(copy):
     means = clustered(1_000, 10)
     index = ApproximateIndex(means)

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class GrowingRows:
-    """An array of rows that doubles its room when full.
+    """An array of rows that doubles its room when full; to start with, there is room for an eighth more.
 
     Appending a row costs O(1) amortized and removing one moves only the last row into the gap, so
     learning or forgetting a class costs the same with ten classes and with a million.
@@ -23,9 +23,12 @@ class GrowingRows:
     """
 
     def __init__(self, rows: NDArray[Any], dtype: DTypeLike = np.float64) -> None:
-        mapped = isinstance(rows, np.memmap) and rows.dtype == np.dtype(dtype)
-        self._room = rows.view(np.ndarray) if mapped else np.array(rows, dtype=dtype, subok=False)
         self._used = len(rows)
+        if isinstance(rows, np.memmap) and rows.dtype == np.dtype(dtype):
+            self._room = rows.view(np.ndarray)
+        else:
+            self._room = np.empty((self._used + self._used // 8, *np.shape(rows)[1:]), dtype=dtype)
+            self._room[: self._used] = rows
 
     def __len__(self) -> int:
         return self._used
@@ -52,5 +55,5 @@ class GrowingRows:
         self._room[row] = self._room[self._used]
 
     def copy(self) -> GrowingRows:
-        """Return an independent copy without spare room."""
+        """Return an independent copy."""
         return GrowingRows(self.rows, self._room.dtype)

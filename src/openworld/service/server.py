@@ -45,7 +45,8 @@ def serve(
     model : fitted recognizer, optional
         What a new database begins with, in place of the settings' file.
     alongside : callable, optional
-        Given the service's state, returns a context that is entered while one process serves, as to stream samples in.
+        Given the service's state, returns a context that lasts while one process serves, as to stream
+        samples in.
     """
     set_up_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_SECONDS)
