@@ -14,7 +14,6 @@ from benchmarks.speed.streaming import CLASSES, D, make
 
 def main() -> None:
     import distributed
-
     from openworld import OpenWorldRecognizer
     from openworld.data.streams import open_stream
     from openworld.distributed import HERE, class_statistics, fit
@@ -36,7 +35,7 @@ def main() -> None:
         stream = open_stream(Path(folder) / "x.parquet")
         print(
             f"{options.n_samples:,} x {D}, {CLASSES} classes, {len(stream.parts)} parts of a Parquet file; "
-            f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, BLAS threads {os.environ.get('OMP_NUM_THREADS')}"
+            f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
         )
         alone = timed(HERE)
         print(f"without Dask: statistics {alone[0]:.2f} s, fit {alone[1]:.2f} s")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import resource
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -120,7 +119,9 @@ def _measure(action: Callable[[str], None], path: str) -> tuple[float, float]:
 
     start = perf_counter()
     action(path)
-    return perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    seconds = perf_counter() - start
+    status = Path("/proc/self/status").read_text()  # ru_maxrss would tell of the parent process too
+    return seconds, int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def main() -> None:
@@ -132,9 +133,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder), options.n_samples, options.kinds)
         size = options.n_samples * D * 4 / 2**30
-        print(
-            f"{options.n_samples:,} x {D} float32, {size:.2f} GiB, {CLASSES} classes; load {os.getloadavg()[0]:.1f}"
-        )
+        load = os.getloadavg()[0]
+        print(f"{options.n_samples:,} x {D} float32, {size:.2f} GiB, {CLASSES} classes; load {load:.1f}")
         for kind in options.kinds:
             path = str(Path(folder) / f"x.{kind}")
             reading = None

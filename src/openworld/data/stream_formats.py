@@ -271,10 +271,12 @@ def _rows(path: str, file: IO[bytes], header: _Header, start: int, stop: int) ->
     (_, *rest), dtype, offset = header
     row_bytes = dtype.itemsize * int(np.prod(rest, dtype=int))
     file.seek(offset + start * row_bytes)
-    data = file.read((stop - start) * row_bytes)
-    if len(data) < (stop - start) * row_bytes:
+    rows = np.empty((stop - start, *rest), dtype)
+    view: Any = memoryview(rows)  # type: ignore[arg-type]
+    n_read = file.readinto(view.cast("B")) if rows.size else 0  # type: ignore[attr-defined]
+    if n_read < rows.nbytes:
         raise DataError(f"{_place(path, start, stop)}: the file ends before them; it was cut short.")
-    return np.frombuffer(data, dtype).reshape(stop - start, *rest)
+    return rows
 
 
 def _place(path: str, start: int, stop: int) -> str:

@@ -269,9 +269,9 @@ def _are_numbers(parts: list[FilePart]) -> bool:
 
 
 def _check(part: FilePart, X: NDArray[Any], before: int) -> None:
-    """Raise DataError with the place of what cannot be used; one sum tells that all is well."""
+    """Raise DataError with the place of what cannot be used; one product tells that all is well."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if X.dtype.kind in "iub" or (X.dtype.kind == "f" and np.isfinite(X.sum())):
+        if X.dtype.kind in "iub" or (X.dtype.kind == "f" and np.isfinite(np.vdot(X, X))):
             return
     if X.dtype.kind != "f":
         raise DataError(f"{part}: the features must be numbers, not {X.dtype}.")

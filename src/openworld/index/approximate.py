@@ -165,7 +165,8 @@ class ApproximateIndex(ExactIndex):
         if start == stop or not len(rows):
             return
         squared, positions = found
-        coarse, near = (part[:, start:] for part in self._inverted.nearest_lists(seen[rows], stop))
+        coarse, near = self._inverted.nearest_lists(seen[rows], stop)
+        coarse, near = coarse[:, start:], near[:, start:]
         reach = np.minimum(np.sqrt(squared[rows, n - 1]), np.float32(boundary))
         near = np.where(self._inverted.beyond(coarse, near, reach), -1, near)
         more = self._inverted.search(seen[rows], coarse, near, squared.shape[1])
@@ -178,7 +179,8 @@ def _in_doubt(squared: Singles, n: int, boundary: float) -> NDArray[np.bool_]:
 
 
 def _merged(some: Candidates, more: Candidates) -> Candidates:
-    squared, positions = (np.concatenate(parts, axis=1) for parts in zip(some, more, strict=True))
+    squared = np.concatenate([some[0], more[0]], axis=1)
+    positions = np.concatenate([some[1], more[1]], axis=1)
     order = np.argsort(squared, axis=1, kind="stable")[:, : some[0].shape[1]]
     return np.take_along_axis(squared, order, axis=1), np.take_along_axis(positions, order, axis=1)
 

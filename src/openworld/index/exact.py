@@ -206,7 +206,8 @@ class ExactIndex:
         if positions.shape[1] == 1:
             return distances, positions
         order = np.argsort(distances, axis=1, kind="stable")
-        distances, positions = (np.take_along_axis(part, order, axis=1) for part in (distances, positions))
+        distances = np.take_along_axis(distances, order, axis=1)
+        positions = np.take_along_axis(positions, order, axis=1)
         if self._names is not None:
             for i in np.flatnonzero((distances[:, 1:] == distances[:, :-1]).any(axis=1)):
                 positions[i] = self._by_name(distances[i], positions[i])
