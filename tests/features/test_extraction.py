@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from PIL import Image
-from threadpoolctl import threadpool_info
 
 from openworld.features import ExtractorId, batch, load_extractor
 from openworld.features.cache import FeatureCache, content_hash
@@ -181,17 +182,30 @@ def test_a_fault_of_the_extractor_is_no_failure_of_an_item():
 
 
 def test_blas_keeps_to_one_thread_while_it_works():
-    inside = []
+    """In a process of its own: what other tests left running may set the number of threads too."""
+    code = """
+import numpy as np, scipy.linalg
+from threadpoolctl import threadpool_info
+from openworld.features.extraction import extract
+from openworld.features.extractor import load_extractor
 
-    class Looking(Counted):
-        def transform(self, pictures):
-            inside.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-            return super().transform(pictures)
+class Text:
+    name, label = "1", None
+    def read(self):
+        return b"two words"
 
-    before = [pool["num_threads"] for pool in threadpool_info()]
-    extract(files(3), Looking())
-    assert set(inside) == {1}
-    assert [pool["num_threads"] for pool in threadpool_info()] == before
+class Looking:
+    kind, id, n_features = "text", load_extractor("ngrams").id, 1
+    def transform(self, batch):
+        print("inside", {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+        return np.zeros((len(batch), 1), dtype=np.float32)
+
+before = [pool["num_threads"] for pool in threadpool_info()]
+extract([Text()], Looking())
+print("restored", [pool["num_threads"] for pool in threadpool_info()] == before)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.split("\n")[:2] == ["inside {1}", "restored True"]
 
 
 def test_text():
