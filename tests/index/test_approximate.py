@@ -110,7 +110,7 @@ def test_an_index_emptied_and_filled_again():
 
 
 def test_decisions_agree_with_exact_search_on_clustered_data():
-    """With far more lists than are searched: 512 of 4 to 64."""
+    """Of the 512 lists 4 to 32 are searched."""
     means, rng = clustered(16_000, 160, 64), np.random.default_rng(1)
     known = means[:6_000] + 0.35 * rng.normal(size=(6_000, 64))
     others = clustered(1_000, 160, 64, seed=5) + 0.35 * rng.normal(size=(1_000, 64))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier, load, save
+from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier, OpenWorldRecognizer, load, save
 from openworld.index import ApproximateIndex, ExactIndex, choice, inverted_lists
 from openworld.model_file import ModelFileError, dumps, loads, verify
 
@@ -188,12 +188,29 @@ def test_a_mapped_model_learns_and_leaves_its_file_alone(tmp_path):
         one.merge_classes([7, 9], 8)
         one.forget_class(11)
         one.partial_fit(SAMPLES[-2:], [1_000, 1_001])
+    assert is_mapped(loaded._index.means)  # new rows have room behind the others
+    for some in range(0, 1_500, 100):
+        for one in (model, loaded):
+            one.partial_fit(SAMPLES[some % 200 :][:100] + some, np.arange(some, some + 100)[:50].repeat(2))
+        np.testing.assert_array_equal(loaded._index.means, model._index.means)
+        np.testing.assert_array_equal(loaded.statistics_.sums, model.statistics_.sums)
     np.testing.assert_array_equal(loaded.predict(SAMPLES), model.predict(SAMPLES))
-    np.testing.assert_array_equal(loaded.statistics_.sums, model.statistics_.sums)
+    assert not is_mapped(loaded.statistics_.sums)
     assert path.read_bytes() == written
     save(loaded, path)  # over the file that is mapped
     np.testing.assert_array_equal(load(path).predict(SAMPLES), model.predict(SAMPLES))
     np.testing.assert_array_equal(loaded.predict(SAMPLES), model.predict(SAMPLES))
+
+
+def test_an_open_world_model_can_be_mapped(tmp_path):
+    X, y = SAMPLES[:200], np.arange(200) % 10
+    model = OpenWorldRecognizer(n_lifted=0).fit(X, y)
+    save(model, tmp_path / "model.ow")
+    loaded = load(tmp_path / "model.ow", mapped=True)
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    for one in (model, loaded):
+        one.partial_fit(SAMPLES[200:], np.arange(50) % 2 + 10)
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
 def test_only_verify_compares_the_checksum_of_a_mapped_file(tmp_path):

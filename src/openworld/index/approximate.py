@@ -15,7 +15,7 @@ from openworld.index.protocol import Floats, Positions
 Candidates = tuple[Singles, Positions]
 
 # How many lists every sample is looked up in, and how many a sample in doubt is.
-_FEW, _MANY = 4, 64
+_FEW, _MANY = 4, 32
 # A sample is in doubt where it is out of bounds, and where one more mean is hardly farther away: where the
 # nearest mean was missed, those that were found are mostly about equally far.
 _CLOSE = 1.1
@@ -130,7 +130,7 @@ class ApproximateIndex(ExactIndex):
         seen = self._seen(samples)
         squared, candidates = self._candidates(seen, n, boundary, k)
         edge = _edge(squared[:, n - 1], seen)
-        distances, positions = self._by_distance(samples, candidates[:, :n])
+        distances, positions = self._measured(samples, seen, candidates[:, :n])
         for i in np.flatnonzero(squared[:, n] <= edge):
             sample, among = samples[i : i + 1], candidates[i, squared[i] <= edge[i]]
             if len(among) == k < len(self):  # rounding, or equal means, may have left others out
@@ -141,6 +141,23 @@ class ApproximateIndex(ExactIndex):
         with np.errstate(over="ignore"):
             dtype = np.float32 if samples.dtype == np.float32 else np.float64
             return distances.astype(dtype, copy=False), positions
+
+    def _measured(self, samples: Floats, seen: Singles, positions: Positions) -> tuple[Floats, Positions]:
+        """Return the distances of each sample to the means at its positions, ascending, and the positions.
+
+        As in exact search, float32 is as good for one mean of a float32 sample that is not much nearer to it
+        than to the origin. The lists have the means in float32, so those in float64 need not be in memory.
+        """
+        if samples.dtype != np.float32 or positions.shape[1] > 1:
+            return self._by_distance(samples, positions)
+        differences = seen - self._inverted.vectors(positions[:, 0])
+        squared = np.einsum("ij,ij->i", differences, differences)
+        plain = np.einsum("ij,ij->i", seen, seen) <= 16 * squared
+        plain &= np.abs(seen).max(axis=1, initial=0) < _FARTHEST
+        distances = np.sqrt(squared, dtype=np.float64)[:, np.newaxis]
+        rest = np.flatnonzero(~plain)
+        distances[rest] = self._by_distance(samples[rest], positions[rest])[0]
+        return distances, positions
 
     def _candidates(self, seen: Singles, n: int, boundary: float, k: int) -> Candidates:
         """Return squared distances to and positions of the k nearest means in the lists searched."""

@@ -18,14 +18,16 @@ class GrowingRows:
     ----------
     rows : array of shape (n, ...)
         The rows to start with; copied, unless they are mapped from a file (`numpy.memmap`): such rows are
-        left where they are, and those that change are copied page by page (copy on write).
+        left where they are, and those that change are copied page by page (copy on write). Where they are a
+        part of more that is mapped, new rows take the place of what follows.
     dtype : dtype, default=float64
     """
 
     def __init__(self, rows: NDArray[Any], dtype: DTypeLike = np.float64) -> None:
         self._used = len(rows)
         if isinstance(rows, np.memmap) and rows.dtype == np.dtype(dtype):
-            self._room = rows.view(np.ndarray)
+            room = rows.base if isinstance(rows.base, np.memmap) else rows
+            self._room = room.view(np.ndarray)
         else:
             self._room = np.empty((self._used + self._used // 8, *np.shape(rows)[1:]), dtype=dtype)
             self._room[: self._used] = rows

@@ -118,6 +118,10 @@ class InvertedLists:
     def __len__(self) -> int:
         return len(self.centroids)
 
+    def vectors(self, positions: Positions) -> Singles:
+        """Return the vectors at some positions."""
+        return np.asarray(self._ivf.reconstruct_batch(positions), dtype=np.float32)
+
     # -- changing -----------------------------------------------------------------------------------
 
     def add(self, vectors: Singles) -> None:

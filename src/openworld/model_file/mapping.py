@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 
@@ -15,26 +16,26 @@ _ROWS_OF_CLASSES = ("sums", "projected_means")
 
 
 def map_rows(path: str | os.PathLike[str]) -> Arrays:
-    """Map the rows of classes in a sound safetensors file, copy on write."""
+    """Map the rows of classes in a sound safetensors file, copy on write.
+
+    What follows them in the file is mapped too: it is room for new rows, and never read.
+    """
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
-    found = {name: header[name] for name in _ROWS_OF_CLASSES if name in header}
-    return {
-        name: np.memmap(
-            path,
-            np.float64,
-            mode="c",
-            offset=8 + length + entry["data_offsets"][0],
-            shape=tuple(entry["shape"]),
-        )
-        for name, entry in found.items()
-        if entry["dtype"] == "F64" and 0 not in entry["shape"]
-    }
+    size, maps = os.path.getsize(path), {}
+    for name in _ROWS_OF_CLASSES:
+        entry = header.get(name)
+        if entry is not None and entry["dtype"] == "F64" and all(entry["shape"]):
+            offset, (n_rows, *row) = 8 + length + entry["data_offsets"][0], entry["shape"]
+            room = (size - offset) // (8 * math.prod(row))
+            maps[name] = np.memmap(path, np.float64, mode="c", offset=offset, shape=(room, *row))[:n_rows]
+    return maps
 
 
 def release(maps: Arrays) -> None:
     """Give back the memory of what was read of mapped rows, of which nothing has changed yet."""
     for array in maps.values():
-        if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            array.base.madvise(mmap.MADV_DONTNEED)
+        mapping = array.base.base if array.base is not None else None
+        if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            mapping.madvise(mmap.MADV_DONTNEED)
