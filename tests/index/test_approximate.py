@@ -109,6 +109,19 @@ def test_an_index_emptied_and_filled_again():
     np.testing.assert_allclose(distances[:, 0], 4.0)
 
 
+@pytest.mark.parametrize("boundary", [None, 1e-3, 1e3, 1e300])
+def test_something_is_found_where_most_lists_are_empty(boundary):
+    means = clustered(3_000, 30)
+    index = ApproximateIndex(means)
+    assert len(index.training.centroids) > 100
+    for _ in range(2_997):
+        index.remove(0)
+    distances, positions = index.nearest(means[:200], 2, boundary)
+    expected = cdist(means[:200], index.means)
+    np.testing.assert_array_equal(positions, np.argsort(expected, axis=1)[:, :2])
+    np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :2])
+
+
 def test_decisions_agree_with_exact_search_on_clustered_data():
     """Of the 512 lists 4 to 32 are searched."""
     means, rng = clustered(16_000, 160, 64), np.random.default_rng(1)

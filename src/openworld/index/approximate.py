@@ -118,7 +118,9 @@ class ApproximateIndex(ExactIndex):
         """
         if n < 1:
             raise ValueError(f"n must be at least 1; got {n}.")
-        n, reach = min(n, len(self)), np.inf if boundary is None else boundary
+        n, reach = min(n, len(self)), np.inf
+        if boundary is not None and boundary < _FARTHEST:
+            reach = boundary
         blocks = [
             self._found(samples[start : start + _SAMPLES_AT_ONCE], n, reach, max(_CANDIDATES, n + 1))
             for start in range(0, max(len(samples), 1), _SAMPLES_AT_ONCE)
@@ -184,7 +186,8 @@ class ApproximateIndex(ExactIndex):
         squared, positions = found
         coarse, near = self._inverted.nearest_lists(seen[rows], stop)
         coarse, near = coarse[:, start:], near[:, start:]
-        reach = np.minimum(np.sqrt(squared[rows, n - 1]), np.float32(boundary))
+        reach = np.sqrt(squared[rows, n - 1])
+        reach = np.where(np.isinf(reach), reach, np.minimum(reach, np.float32(boundary)))
         near = np.where(self._inverted.beyond(coarse, near, reach), -1, near)
         more = self._inverted.search(seen[rows], coarse, near, squared.shape[1])
         squared[rows], positions[rows] = _merged((squared[rows], positions[rows]), more)
