@@ -37,7 +37,7 @@ def _quiet_log() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-@pytest.fixture(scope="package")  # not longer: no asyncio.run in this thread while playwright is there
+@pytest.fixture(scope="module")  # not longer: asyncio.run fails in this thread while playwright is there
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         path = _chromium["find"](playwright.chromium.executable_path)

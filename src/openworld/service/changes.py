@@ -71,9 +71,9 @@ class Changes:
             if subscription in self._subscribers:
                 self._subscribers.remove(subscription)
 
-    def tell(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Tell all subscribers."""
+    def tell(self, kind: str, data: Mapping[str, Any], *, here: bool = True) -> None:
+        """Tell all subscribers; of what another server has done, with `here` false."""
         with self._lock:
-            change = Change(next(self._ids), kind, data)
+            change = Change(next(self._ids), kind, data, here)
             for subscription in self._subscribers:
                 subscription.put(change)

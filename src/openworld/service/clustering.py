@@ -37,7 +37,8 @@ class Clusters:
         """Replace the clusters that are in nobody's hands."""
         with self._scribe.acting(), self._database.write() as connection:
             ids = clusters.replace(connection, drafts)
-        self._changes.tell("clusters", {"clusters": len(ids)})
+        n_samples = sum(len(draft.members) for draft in drafts)
+        self._changes.tell("clusters", {"clusters": len(ids), "samples": n_samples})
         return ids
 
     def lease(self, cluster_id: int, who: str) -> Cluster:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from io import BytesIO
 from time import monotonic
 from typing import Any
 
@@ -42,6 +43,7 @@ class ClusteringJob:
     """A thread that clusters the pending samples when enough of them are new.
 
     It works on one thread of the native libraries and stores what it found at the end, so requests go on.
+    Of several servers on a database one does it, and the others show what it found.
 
     Parameters
     ----------
@@ -57,7 +59,6 @@ class ClusteringJob:
         self._closing = threading.Event()
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
-        self._map: PoolMap | None = None
         self._state = JobState(False, 0, 0, None)
         self._told = 0.0
 
@@ -84,7 +85,7 @@ class ClusteringJob:
 
     def places(self) -> dict[int, tuple[float, float, int | None]]:
         """Return where the pending samples stood on the map at the last run, and their clusters now."""
-        where = self._map
+        where = _read_map(self._world)
         if where is None:
             return {}
         ids, members = self._pending()
@@ -103,13 +104,18 @@ class ClusteringJob:
                 if change is not None:
                     n_new += change.data.get("samples", 0) if change.kind == "unknown" else 0
                     n_new += change.data.get("returned", 0) if change.kind == "rescored" else 0
+                    if change.kind == "clusters" and not change.here:  # another server was quicker
+                        n_new, n_pool, ended = 0, change.data.get("samples", n_pool), monotonic()
                 enough = n_new >= max(MIN_SIZE, _ENOUGH_NEW * n_pool)
                 if not (enough or self._wanted.is_set()) or monotonic() - ended < self._pause:
                     continue
-                n_new = 0
-                self._wanted.clear()
                 try:
-                    n_pool = self.run_once()
+                    with self._world.turn("cluster", wait=False) as mine:
+                        if not mine:  # wait for what the one at work finds, or for its end
+                            continue
+                        n_new = 0
+                        self._wanted.clear()
+                        n_pool = self.run_once()
                 except Cancelled:
                     return
                 except Exception:  # a database that is away for a while must not end this for good
@@ -128,7 +134,7 @@ class ClusteringJob:
                 found = find_clusters(
                     vectors, ids, previous, progress=self._report, cancelled=self._closing.is_set
                 )
-                self._map = map_2d(vectors, ids, found, self._map)
+                _write_map(self._world, map_2d(vectors, ids, found, _read_map(self._world)))
             self._world.set_clusters(
                 [
                     ClusterDraft(
@@ -176,3 +182,17 @@ class ClusteringJob:
         if total and now - self._told >= 1 / _LOOKS_A_SECOND:
             self._told = now
             self._tell("clustering", {"done": done, "total": total})
+
+
+def _read_map(world: World) -> PoolMap | None:
+    data = world.kept("map")
+    if data is None:
+        return None
+    with np.load(BytesIO(data)) as arrays:
+        return PoolMap(arrays["ids"], arrays["positions"])
+
+
+def _write_map(world: World, where: PoolMap) -> None:
+    file = BytesIO()
+    np.savez(file, ids=where.ids, positions=where.positions)
+    world.keep("map", file.getvalue())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
 from openworld.service.changes import Changes
@@ -14,8 +15,18 @@ from openworld.service.scribe import Scribe
 from openworld.service.settings import WorldSettings
 from openworld.store import Database, log
 from openworld.store.records import Sample
-from openworld.store.samples import Features, Verdict, features_of, find, judge_again, pool_after
+from openworld.store.samples import (
+    Features,
+    Verdict,
+    features_of,
+    find,
+    judge_again,
+    judged_before,
+    pool_after,
+)
 
+_SECONDS_BETWEEN_LOOKS = 0.2
+_LATE_SECONDS = 10  # well above what following another server takes
 _logger = logging.getLogger("openworld.service")
 
 
@@ -24,6 +35,8 @@ class Rescorer:
 
     It works on a batch at a time and rests as long as it worked, so that recognition hardly notices. When a
     version comes meanwhile it goes on from where it is, round to that place again: no sample waits forever.
+
+    Of several servers one does this for all; if it dies, another takes over.
     """
 
     def __init__(self, database: Database, scribe: Scribe, settings: WorldSettings, changes: Changes) -> None:
@@ -32,6 +45,7 @@ class Rescorer:
         self._news = threading.Condition()
         self._closing = False
         self._again: list[int] = []
+        self._judged_elsewhere = False
         self._wanted = scribe.living.version
         self._last = Rescored(
             -1, 0, 0
@@ -51,6 +65,17 @@ class Rescorer:
             self._again.extend(sample_ids)
             self._news.notify_all()
 
+    def hear(self, done: Rescored) -> None:
+        """Say that another server has judged the pool.
+
+        It may have done so before the last samples came, judged here by a version before: see to those.
+        """
+        with self._news:
+            if done.model_version >= self._last.model_version:
+                self._last = done
+            self._judged_elsewhere = True
+            self._news.notify_all()
+
     def wait(self, version: int, timeout: float | None) -> Rescored | None:
         """Wait until the pool was judged by a version, or a later one."""
         with self._news:
@@ -68,7 +93,12 @@ class Rescorer:
         while True:
             with self._news:
                 self._news.wait_for(
-                    lambda: self._closing or self._again or self._wanted > self._last.model_version
+                    lambda: (
+                        self._closing
+                        or self._again
+                        or self._judged_elsewhere
+                        or self._wanted > self._last.model_version
+                    )
                 )
                 if self._closing:
                     return
@@ -77,7 +107,11 @@ class Rescorer:
                 self._scribe.catch_up()
                 self._judge_late_ones()
                 if behind:
-                    self._judge_all()
+                    with self._database.turn("rescore", wait=False) as mine:
+                        if mine:
+                            self._judge_all()
+                    if not mine:
+                        self._rest(_SECONDS_BETWEEN_LOOKS)
                 if self._scribe.snapshot_due() and not self._closing:
                     self._scribe.snapshot()
             except Exception:  # a database that is away for a while must not end this for good
@@ -87,7 +121,11 @@ class Rescorer:
     def _judge_late_ones(self) -> None:
         with self._news:
             ids, self._again = self._again, []
+            elsewhere, self._judged_elsewhere = self._judged_elsewhere, False
         with self._database.read() as connection:
+            if elsewhere:
+                since = datetime.now(UTC) - timedelta(seconds=_LATE_SECONDS)
+                ids += judged_before(connection, self._scribe.living.version, since)
             found = list(find(connection, ids).values())
             features = features_of(connection, [sample.id for sample in found])
         if found:

@@ -222,9 +222,10 @@ class Change:
     """Something that happened, for those who watch.
 
     Kinds: `act` (an event, with kind, who, version), `rescored`, `clusters`, `lease`, `unknown` (new samples
-    in the pool).
+    in the pool). `here` is whether this server did it, and not another on the same database.
     """
 
     id: int
     kind: str
     data: Mapping[str, Any] = field(default_factory=dict)
+    here: bool = True

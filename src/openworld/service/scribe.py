@@ -27,6 +27,8 @@ from openworld.store.samples import features_of
 
 Payload = Mapping[str, Any]
 
+_AT_ONCE = "Another server acted at the same moment: try again."
+
 
 @dataclass(frozen=True)
 class Act:
@@ -82,12 +84,13 @@ class Scribe:
         self.database = database
         self._settings, self._changes = settings, changes
         self._turn = threading.RLock()
+        self._acting = False
         with database.read() as connection:
             self.lines = [Line.of(entry) for entry in log.entries_after(connection, 0)]
             version = log.version_list(connection, limit=1)[0].id
             self._base = log.snapshot_histories(connection)[0]
         self._acts = learnt(self.lines)
-        self._hashes = self._chain(self._acts)
+        self._hashes = _chain(self._base, self.lines, self._acts)
         self._since_snapshot, self._cost = 0, 0.0
         self.living = LivingModel(self._rebuilt(self._acts, self._hashes), version)
 
@@ -95,10 +98,23 @@ class Scribe:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Give one thread the turn to check what an act relies on and to do the act."""
+        """Give one thread of one server the turn to check what an act relies on and to do the act."""
         with self._turn:
-            self._follow()
-            yield
+            if self._acting:  # an act that is part of another
+                yield
+                return
+            with self.database.turn("act"):
+                self._follow()
+                self._acting = True
+                try:
+                    yield
+                finally:
+                    self._acting = False
+
+    def follow(self) -> bool:
+        """Take in what other servers have done; return whether that made another model."""
+        with self._turn:
+            return self._follow()
 
     def write(self, act: Act, step: Step | None = None) -> Outcome:
         """Do an act, with what it does to the model, if anything."""
@@ -118,7 +134,7 @@ class Scribe:
             acts = learnt(self.lines_with(act, target))
             if acts == self._acts:
                 return self._commit(act, None)
-            hashes, before = self._chain(acts), self._labels()
+            hashes, before = _chain(self._base, self.lines, acts), self._labels()
             model = self.living.replace(self._rebuilt(acts, hashes))
             return self._commit(act, _Changed(before, model, (acts, hashes)))
 
@@ -130,8 +146,11 @@ class Scribe:
     def _commit(self, act: Act, changed: _Changed | None) -> Outcome:
         number = self.living.version + (changed is not None)
         added, removed = _difference(changed)
+        summary: dict[str, Any] = {"added": added, "removed": removed, "samples": act.samples}
         try:
             with self.database.write() as connection:
+                if log.last(connection) != self._last():
+                    raise Conflict(_AT_ONCE)
                 content = act.payload(connection) if callable(act.payload) else act.payload
                 entry = log.append(connection, act.who, act.kind, content, number, act.undoes)
                 if act.also is not None:
@@ -141,32 +160,20 @@ class Scribe:
                         [*self._acts, entry.id],
                         [*self._hashes, link(self._hashes[-1], entry.digest)],
                     )
-                    summary = {
-                        "added": added,
-                        "removed": removed,
-                        "samples": act.samples,
-                        "classes": len(changed.model.statistics_),
-                        "threshold": threshold_of(changed.model),
-                    }
+                    summary["classes"] = len(changed.model.statistics_)
+                    summary["threshold"] = threshold_of(changed.model)
                     log.add_version(connection, number, entry.id, hashes[-1], summary)
         except BaseException as error:
             if changed is not None:
                 self.living.give_up()
             if isinstance(error, IntegrityError):
-                raise Conflict("Another server acted at the same moment: try again.") from error
+                raise Conflict(_AT_ONCE) from error
             raise
         self.lines.append(Line.of(entry))
         if changed is not None:
             self._acts, self._hashes = acts, hashes
             self.living.publish(number)
-        told = {
-            "event": entry.id,
-            "kind": act.kind,
-            "who": act.who,
-            "version": number,
-            "samples": act.samples,
-        }
-        self._changes.tell("act", {**told, "added": added, "removed": removed})
+        self._tell(entry, summary, here=True)
         return Outcome(entry.id, act.kind, number, act.samples, added, removed)
 
     def _labels(self) -> set[str]:
@@ -174,10 +181,6 @@ class Scribe:
             return {str(label) for label in model.statistics_.labels}
 
     # -- the model of a history -------------------------------------------------------------------
-
-    def _chain(self, acts: Sequence[int]) -> list[str]:
-        digests = {line.id: line.digest for line in self.lines}
-        return chain(self._base, [digests[act] for act in acts])
 
     def _rebuilt(self, acts: Sequence[int], hashes: Sequence[str]) -> Model:
         """Make the model of a history from the snapshot of its longest beginning that has one."""
@@ -195,30 +198,51 @@ class Scribe:
                     ) from error
         return model
 
-    def _follow(self) -> None:
-        """Take in the acts that another process has written, or that this one wrote without hearing so."""
+    def _last(self) -> int:
+        return self.lines[-1].id if self.lines else 0
+
+    def _follow(self) -> bool:
+        """Take in the acts that another server has written, or that this one wrote without hearing so."""
         with self.database.read() as connection:
-            last = self.lines[-1].id if self.lines else 0
-            new = list(log.entries_after(connection, last))
+            new = list(log.entries_after(connection, self._last()))
             if not new:
-                return
+                return False
+            made = {found.event_id: found for found in log.versions_of(connection, [act.id for act in new])}
             version = log.version_list(connection, limit=1)[0].id
-            self.lines += [Line.of(entry) for entry in new]
-            acts = learnt(self.lines)
-            if acts == self._acts:
-                return
-            hashes = self._chain(acts)
-            n_known = len(self._acts)
+            lines = [*self.lines, *map(Line.of, new)]
+            acts, n_known = learnt(lines), len(self._acts)
+            steps = None
             if acts[:n_known] == self._acts:
-                steps = [
-                    step_of(entry, lambda ids: features_of(connection, ids))
-                    for entry in log.entries(connection, acts[n_known:])
-                ]
+                further = log.entries(connection, acts[n_known:])
+                steps = [step_of(entry, lambda ids: features_of(connection, ids)) for entry in further]
+        changed = acts != self._acts
+        if changed:
+            hashes = _chain(self._base, lines, acts)
+            if steps is not None:
                 self.living.prepare(steps)
             else:
                 self.living.replace(self._rebuilt(acts, hashes))
-        self._acts, self._hashes = acts, hashes
-        self.living.publish(version)
+            self._acts, self._hashes = acts, hashes
+            self.living.publish(version)
+        self.lines = lines
+        for entry in new:
+            self._tell(entry, made[entry.id].summary if entry.id in made else {}, here=False)
+        return changed
+
+    def _tell(self, entry: Entry, summary: Mapping[str, Any], *, here: bool) -> None:
+        self._changes.tell(
+            "act",
+            {
+                "event": entry.id,
+                "kind": entry.kind,
+                "who": entry.who,
+                "version": entry.model_version,
+                "samples": summary.get("samples", len(entry.payload.get("samples", ()))),
+                "added": summary.get("added", []),
+                "removed": summary.get("removed", []),
+            },
+            here=here,
+        )
 
     # -- in the background ------------------------------------------------------------------------
 
@@ -248,6 +272,12 @@ class Scribe:
             if history not in kept:
                 log.add_snapshot(connection, history, data)
                 log.drop_snapshots(connection, kept[self._settings.snapshots_kept :])
+
+
+def _chain(base: str, lines: Sequence[Line], acts: Sequence[int]) -> list[str]:
+    """Return the hashes of the beginnings of a history."""
+    digests = {line.id: line.digest for line in lines}
+    return chain(base, [digests[act] for act in acts])
 
 
 def _difference(changed: _Changed | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

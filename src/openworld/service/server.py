@@ -21,7 +21,6 @@ from openworld.service.app import create_app, open_world
 from openworld.service.configuration import PREFIX, ServiceSettings, load_settings
 from openworld.service.logging import set_up_logging
 from openworld.service.results import Refused
-from openworld.service.security.secret import session_secret
 from openworld.service.state import State
 from openworld.service.world import World
 
@@ -124,8 +123,7 @@ def _serve_with_workers(settings: ServiceSettings, say: Callable[[str], object])
         )
     with open_world(settings) as world:  # what is wrong is told once, and not by every worker
         check_may_listen(settings, world)
-    secret = SecretStr(session_secret(settings))
-    _to_environment(settings.model_copy(update={"session_secret": secret, "model": None}))
+    _to_environment(settings.model_copy(update={"model": None}))
     config = _config("openworld.service.server:application", settings, factory=True, workers=settings.workers)
     listening = config.bind_socket()
     listening.listen(config.backlog)  # who comes before the workers are ready waits

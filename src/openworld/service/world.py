@@ -7,6 +7,7 @@ nothing. `Refused`, `NotFound` and `Conflict` are the errors of an act; their me
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ from openworld.service.key_ring import KeyRing
 from openworld.service.labeller import Labeller
 from openworld.service.pool import Pool
 from openworld.service.recognition import Recognition
+from openworld.service.replicas import Replicas
 from openworld.service.rescoring import Rescorer
 from openworld.service.results import (
     Answers,
@@ -45,7 +47,7 @@ from openworld.service.results import (
 from openworld.service.reviser import Reviser
 from openworld.service.scribe import Scribe
 from openworld.service.settings import WorldSettings
-from openworld.store import Database
+from openworld.store import Database, kept
 
 _PENDING = PoolFilter()
 
@@ -90,9 +92,11 @@ class World:
         self._clusters = Clusters(self._scribe, self._changes, settings.lease_seconds)
         self._reviser = Reviser(self._scribe)
         self._keys = KeyRing(self._database)
+        self._replicas = Replicas(self._database, self._changes, self._follow, self._rescorer.hear)
 
     def close(self) -> None:
         """Finish what is under way and leave the database; nothing acknowledged is lost without it."""
+        self._replicas.close()
         self._recognition.close()
         self._rescorer.close()
         self._database.close()
@@ -101,6 +105,11 @@ class World:
         """Have the pool scored again where there is a new version."""
         self._rescorer.want()
         return outcome
+
+    def _follow(self) -> None:
+        """Learn what other servers on the database have learnt."""
+        if self._scribe.follow():
+            self._rescorer.want()
 
     # -- recognizing ------------------------------------------------------------------------------
 
@@ -314,6 +323,26 @@ class World:
     def subscribe(self) -> Subscription:
         """Listen to changes: a context manager whose `get(timeout)` returns the next `Change`."""
         return self._changes.subscribe()
+
+    def turn(self, name: str, *, wait: bool = True) -> AbstractContextManager[bool]:
+        """Let one server on the database at a time do something; gives whether it is this one's turn."""
+        return self._database.turn(name, wait=wait)
+
+    def kept(self, name: str) -> bytes | None:
+        """Return what the servers on the database share under a name, if anything."""
+        with self._database.read() as connection:
+            return kept.get(connection, name)
+
+    def keep(self, name: str, data: bytes, *, replace: bool = True) -> bytes:
+        """Share something with the other servers; return what is there then.
+
+        With ``replace=False`` what is there already stays.
+        """
+        with self._database.write() as connection:
+            before = None if replace else kept.get(connection, name)
+            if before is None:
+                kept.put(connection, name, data)
+        return data if before is None else before
 
     def create_key(self, name: str, role: Role) -> str:
         """Make an API key and return its secret, which is not stored."""

@@ -1,19 +1,22 @@
-"""One database, by URL: reading, writing, and tables brought up to date."""
+"""One database, by URL: reading, writing, taking turns, and tables brought up to date."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, Insert, Table, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Insert, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
 _BUSY_MILLISECONDS = 30_000
+_NUMBER = "hashtextextended('openworld ' || :name, 0)"  # advisory locks have numbers, not names
 
 
 class Database:
@@ -22,22 +25,33 @@ class Database:
     SQLite has one writer whatever one does: waiting for a lock in the process is quick, where waiting for
     the file is a poll. It runs in WAL mode, so readers never wait, and flushes every commit to the disk.
 
+    On PostgreSQL the writers of all servers take turns by an advisory lock: rows are then seen in the order
+    of their ids, and no two transactions ever wait for each other. Readers do not wait there either.
+
     Parameters
     ----------
     url : str
         ``sqlite:///file.db`` or ``postgresql+psycopg://user@host/name``.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether several servers may use it at once.
     """
 
     def __init__(self, url: str) -> None:
         self.url = make_url(url)
         self._is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.is_shared = not self._is_sqlite
         if not self._is_sqlite and self.url.drivername != "postgresql+psycopg":
             raise ValueError(
                 f"{self.url.drivername} is not supported: use sqlite:///file.db or postgresql+psycopg://..."
             )
         if self._is_sqlite and self.url.database in (None, "", ":memory:"):
             raise ValueError("A world needs a database on disk: give a file, as in sqlite:///world.db.")
-        self.engine = create_engine(self.url, pool_size=16, max_overflow=48)
+        if self._is_sqlite:
+            _make_private(str(self.url.database))
+        self.engine = create_engine(self.url, pool_size=16, max_overflow=48, pool_pre_ping=self.is_shared)
         self._reading_engine = self.engine
         if self._is_sqlite:
             event.listen(self.engine, "connect", _set_up_sqlite)
@@ -66,7 +80,29 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """Give a connection in a transaction that is committed at the end, or undone by an error."""
         with self._writing, self._writing_engine.begin() as connection:
+            if self.is_shared:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_NUMBER})"), {"name": "write"})
             yield connection
+
+    @contextmanager
+    def turn(self, name: str, *, wait: bool = True) -> Iterator[bool]:
+        """Let one server at a time do something; give whether it is this one's turn.
+
+        With `wait` it is, sooner or later. A server that dies has ended its turn. A database that is not
+        shared has one server, which is always its turn.
+        """
+        if not self.is_shared:
+            yield True
+            return
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            take = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+            taken = connection.execute(text(f"SELECT {take}({_NUMBER})"), {"name": name}).scalar_one()
+            mine = wait or bool(taken)
+            try:
+                yield mine
+            finally:
+                if mine:
+                    _end_turn(connection, name)
 
     def upsert(self, table: Table) -> Any:
         """Return an insert that can say what to do on a conflict, which each database spells its own way."""
@@ -76,6 +112,19 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+
+def _make_private(path: str) -> None:
+    """Create the file so that only its owner can read it: there are people's data and a secret in it."""
+    with suppress(OSError):  # whoever opens it says what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _end_turn(connection: Connection, name: str) -> None:
+    try:
+        connection.execute(text(f"SELECT pg_advisory_unlock({_NUMBER})"), {"name": name})
+    except DBAPIError:  # the connection is lost, and the turn with it
+        connection.invalidate()
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:

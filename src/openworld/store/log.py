@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from openworld.store.records import Version
 from openworld.store.samples import chunks
@@ -55,6 +55,11 @@ def append(
     }
     event_id = connection.execute(insert(events).returning(events.c.id), row).scalar_one()
     return Entry(id=event_id, **row)
+
+
+def last(connection: Connection) -> int:
+    """Return the id of the last act, 0 where there is none."""
+    return int(connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one())
 
 
 def entries_after(connection: Connection, event_id: int) -> Iterator[Entry]:
@@ -118,6 +123,15 @@ def version(connection: Connection, number: int) -> Version | None:
         return None
     row = connection.execute(select(versions).where(versions.c.id == number)).one_or_none()
     return None if row is None else Version(**row._mapping)
+
+
+def versions_of(connection: Connection, event_ids: Sequence[int]) -> list[Version]:
+    """Return the versions that acts have made."""
+    return [
+        Version(**row._mapping)
+        for some in chunks(event_ids)
+        for row in connection.execute(select(versions).where(versions.c.event_id.in_(some)))
+    ]
 
 
 def amend_version(connection: Connection, number: int, more: Mapping[str, Any]) -> None:

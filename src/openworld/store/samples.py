@@ -269,6 +269,16 @@ def pending_features(connection: Connection, batch: int) -> Iterator[tuple[list[
         after = ids[-1]
 
 
+def judged_before(connection: Connection, version: int, since: datetime) -> list[int]:
+    """Return the samples in the pool, or recognized out of it, that came since a moment and were judged by an
+    earlier version.
+    """
+    query = select(samples.c.id).where(
+        samples.c.created_at >= since, samples.c.model_version < version, samples.c.state.in_(POOL)
+    )
+    return list(connection.execute(query).scalars())
+
+
 def judge_again(connection: Connection, verdicts: Mapping[int, Verdict]) -> None:
     """Store new verdicts, except on samples that a person has dealt with meanwhile."""
     rows = [

@@ -162,3 +162,11 @@ keys = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("revoked_at", UtcTime),
 )
+
+# What all servers on this database share and none of the other tables is for.
+kept = Table(
+    "kept",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
