@@ -24,11 +24,16 @@ def postgres_folder() -> Iterator[str]:
         yield folder
 
 
+@pytest.fixture
+def postgres_url(postgres_folder: str) -> str:
+    return str(_postgres["new_database"](postgres_folder))
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'world.db'}"
-    return str(_postgres["new_database"](request.getfixturevalue("postgres_folder")))
+    return str(request.getfixturevalue("postgres_url"))
 
 
 CENTRES = np.random.default_rng(7).normal(size=(12, 4)) * 8

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
@@ -13,7 +15,7 @@ from openworld.service.judging import judge
 from openworld.service.results import Rescored
 from openworld.service.scribe import Scribe
 from openworld.service.settings import WorldSettings
-from openworld.store import Database, log
+from openworld.store import Database, kept, log
 from openworld.store.records import Sample
 from openworld.store.samples import (
     Features,
@@ -108,7 +110,7 @@ class Rescorer:
                 self._judge_late_ones()
                 if behind:
                     with self._database.turn("rescore", wait=False) as mine:
-                        if mine:
+                        if mine and not self._judged_meanwhile():
                             self._judge_all()
                     if not mine:
                         self._rest(_SECONDS_BETWEEN_LOOKS)
@@ -117,6 +119,18 @@ class Rescorer:
             except Exception:  # a database that is away for a while must not end this for good
                 _logger.exception("The pool could not be scored; trying again.")
                 self._rest(1.0)
+
+    def _judged_meanwhile(self) -> bool:
+        """Tell whether another server has judged the pool by the version that is wanted here."""
+        if not self._database.is_shared or self._last.model_version < 0:
+            return False
+        with self._database.read() as connection:
+            data = kept.get(connection, "rescored")
+        done = self._last if data is None else Rescored(*json.loads(data))
+        if done.model_version < self._wanted:
+            return False
+        self.hear(done)
+        return True
 
     def _judge_late_ones(self) -> None:
         with self._news:
@@ -174,6 +188,9 @@ class Rescorer:
         return version, recognized, returned
 
     def _finish(self, done: Rescored) -> None:
+        if self._database.is_shared:
+            with self._database.write() as connection:
+                kept.put(connection, "rescored", json.dumps(astuple(done)).encode())
         if done.recognized or done.returned:
             with self._database.write() as connection:
                 log.amend_version(

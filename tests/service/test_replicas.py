@@ -1,0 +1,177 @@
+"""Several servers on one PostgreSQL: what one learns all know, and whichever dies, nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from openworld.service.configuration import load_settings
+from openworld.service.results import Change, ClusterDraft, Conflict
+from openworld.service.security.secret import session_secret
+from openworld.service.world import World
+from openworld.store.notices import Notices
+
+Draw = Callable[..., NDArray[np.float32]]
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def url(postgres_url: str) -> str:
+    return postgres_url
+
+
+@pytest.fixture
+def worlds(url: str, models: Callable[[str], Any]) -> Iterator[list[World]]:
+    """Three servers' worlds on one database."""
+    with ExitStack() as stack:
+        first = stack.enter_context(World.open(url, models("0.1")))
+        yield [first, *(stack.enter_context(World.open(url)) for _ in range(2))]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = monotonic() + PATIENCE
+    while not condition():
+        assert monotonic() < end, "it did not happen"
+        sleep(0.01)
+
+
+@contextmanager
+def hearing(world: World) -> Iterator[Callable[[str], Change]]:
+    with world.subscribe() as subscription:
+
+        def next_of(kind: str) -> Change:
+            while True:
+                change = subscription.get(PATIENCE)
+                assert change is not None, f"nothing was heard of {kind}"
+                if change.kind == kind:
+                    return change
+
+        yield next_of
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_one_learns_all_know(
+    worlds: list[World], things: Draw, state_of: Any, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By messages, and also where none arrives."""
+    if not told:
+        monkeypatch.setattr(Notices, "send", lambda self, notice: None)
+    first, second, third = worlds
+    with hearing(second) as heard:
+        outcome = first.learn(things(5, 8), ["teapot"] * 8, "ann")
+        change = heard("act")
+    assert not change.here
+    assert change.data == {
+        "event": outcome.event_id,
+        "kind": "learn",
+        "who": "ann",
+        "version": 1,
+        "samples": 8,
+        "added": ["teapot"],
+        "removed": [],
+    }
+    for world in worlds:
+        wait_for(lambda world=world: world.version == 1)
+        assert world.recognize(things(5, 2, 3), remember=False).labels == ["teapot"] * 2
+    second.rename("teapot", "kettle", "bob")
+    third.learn(things(6, 8), ["cup"] * 8, "cid")
+    first.undo("bob")
+    for world in worlds:
+        wait_for(lambda world=world: world.version == 4)
+    models = [world._scribe.living._front.model for world in worlds]
+    assert state_of(models[0]) == state_of(models[1]) == state_of(models[2])
+    assert [info.label for info in third.classes()] == ["a", "b", "c", "cup", "teapot"]
+
+
+def test_what_one_rejects_all_see(worlds: list[World], things: Draw) -> None:
+    first, second, _ = worlds
+    with hearing(second) as heard:
+        ids = first.recognize(things(5, 3)).sample_ids
+        assert heard("unknown").data == {"samples": 3}
+        first.set_clusters([ClusterDraft([i for i in ids if i is not None], ids[0] or 0)])
+        assert heard("clusters").data == {"clusters": 1, "samples": 3}
+        cluster = second.clusters()[0].id
+        first.lease_cluster(cluster, "ann")
+        assert heard("lease").data == {"cluster": cluster, "holder": "ann"}
+        with pytest.raises(Conflict, match="ann holds"):
+            second.lease_cluster(cluster, "bob")
+        with pytest.raises(Conflict, match="ann is working"):
+            second.label_cluster(cluster, "x", "bob")
+
+
+def test_the_pool_is_judged_by_one_for_all(worlds: list[World], things: Draw) -> None:
+    for world in worlds:
+        assert world.rescored(timeout=PATIENCE) is not None
+    ids = [i for i in worlds[1].recognize(things(5, 20)).sample_ids if i is not None]
+    outcome = worlds[0].label(ids[:10], "teapot", "ann")
+    reports = [world.rescored(outcome.model_version, PATIENCE) for world in worlds]
+    assert reports[0] is not None
+    assert reports[0].recognized == 10
+    assert reports[1:] == reports[:1] * 2  # the same scan, and not one each that finds nothing left
+    assert {worlds[2].sample(i).state for i in ids[10:]} == {"recognized"}
+
+
+def test_a_sample_judged_by_an_old_version_is_judged_again(worlds: list[World], things: Draw) -> None:
+    """One that came to a server after another had judged the pool by a version the first did not know of."""
+    first, second, _ = worlds
+    release = threading.Event()
+    second._replicas._follow = lambda: release.wait() and second._follow()
+    outcome = first.learn(things(5, 10), ["teapot"] * 10, "ann")
+    assert first.rescored(outcome.model_version, PATIENCE) is not None
+    (late,) = second.recognize(things(5, 1, 4)).sample_ids
+    assert late is not None
+    assert second.sample(late).state == "pending"
+    release.set()
+    wait_for(lambda: second.version == outcome.model_version)
+    wait_for(lambda: second.sample(late).state == "recognized")
+
+
+def test_all_act_at_once_and_take_turns(worlds: list[World], things: Draw, state_of: Any) -> None:
+    outcomes: list[Any] = []
+    ids = [i for i in worlds[0].recognize(things(11, 30)).sample_ids if i is not None]
+    conflicts: list[str] = []
+
+    def act(i: int) -> None:
+        for j in range(6):
+            outcomes.append(worlds[i].learn(things(3 + i, 3, j), [f"k{i}"] * 3, f"p{i}"))
+            try:  # the same samples, under a name of one's own
+                outcomes.append(worlds[i].label(ids[j * 5 : j * 5 + 5], f"mine{i}", f"p{i}"))
+            except Conflict as error:
+                conflicts.append(str(error))
+
+    threads = [threading.Thread(target=act, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    events = list(worlds[0].export_log())
+    assert sorted(outcome.event_id for outcome in outcomes) == [event.id for event in events]
+    assert len(conflicts) == 12  # of three who label the same samples one is first
+    assert all("was labelled" in conflict for conflict in conflicts)
+    assert [event.model_version for event in events] == list(range(1, len(events) + 1))
+    for world in worlds:
+        wait_for(lambda world=world: world.version == len(events))
+    models = [world._scribe.living._front.model for world in worlds]
+    assert state_of(models[0]) == state_of(models[1]) == state_of(models[2])
+
+
+def test_servers_that_start_together_begin_once(url: str, models: Callable[[str], Any]) -> None:
+    opened: list[World] = []
+    base = models("nno")
+    threads = [threading.Thread(target=lambda: opened.append(World.open(url, base))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [world.version for world in opened] == [0] * 4
+    secrets = {session_secret(load_settings(database=url), world) for world in opened}
+    assert len(secrets) == 1  # a login at one is a login at all
+    for world in opened:
+        world.close()
