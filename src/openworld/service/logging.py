@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import structlog
+import structlog.tracebacks
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -20,9 +21,14 @@ def set_up_logging(level: str, form: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if form == "json":
-        ends: list[Any] = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        # Without the values of variables: there may be a password among them.
+        tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        ends: list[Any] = [
+            structlog.processors.ExceptionRenderer(tracebacks),
+            structlog.processors.JSONRenderer(),
+        ]
     else:
-        ends = [structlog.dev.ConsoleRenderer()]
+        ends = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),

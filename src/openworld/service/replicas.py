@@ -18,6 +18,7 @@ from openworld.store import Database
 from openworld.store.notices import Notice, Notices
 
 _SECONDS_BETWEEN_LOOKS = 0.25
+_SECONDS_BETWEEN_TRIES = 1.0
 _logger = logging.getLogger("openworld.service")
 
 
@@ -69,8 +70,8 @@ class Replicas:
                 data = {} if change.kind == "act" else change.data
                 try:
                     self._notices.send(Notice(change.kind, data))
-                except SQLAlchemyError:  # they will look by themselves
-                    _logger.warning("The other servers could not be told.", exc_info=True)
+                except SQLAlchemyError as error:  # they will look by themselves
+                    _logger.warning("The other servers could not be told: %s", error)
 
     def _listen(self) -> None:
         while not self._closing.is_set():
@@ -78,8 +79,8 @@ class Replicas:
                 with self._notices.listening() as wait:
                     self._hear(wait)
             except Exception:  # a database that is away for a while must not end this for good
-                _logger.warning("The other servers could not be heard; trying again.", exc_info=True)
-                self._closing.wait(_SECONDS_BETWEEN_LOOKS)
+                _logger.exception("The other servers could not be heard; trying again.")
+                self._closing.wait(_SECONDS_BETWEEN_TRIES)
 
     def _hear(self, wait: Callable[[float], list[Notice]]) -> None:
         while not self._closing.is_set():

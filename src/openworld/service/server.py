@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from multiprocessing import parent_process
 from pathlib import Path
 from socket import socket
 from types import FrameType
@@ -147,6 +149,15 @@ def _to_environment(settings: ServiceSettings) -> None:
 def application() -> FastAPI:
     """Return the application of a worker, with the settings of the environment."""
     settings = load_settings()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.setswitchinterval(_SWITCH_SECONDS)
     set_up_logging(settings.log_level, settings.log_format)
     return create_app(open_world(settings), settings, close_world=True)
+
+
+def _end_with_parent() -> None:
+    """End this worker in good order when the process that started it is gone, even by `kill -9`."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
