@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from time import time
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from openworld.service.results import Answers
 from openworld.service.world import World
@@ -45,7 +47,9 @@ class Period:
 
 
 class Metrics:
-    """Counters of one process.
+    """Counters of one process; Prometheus sees those of all workers at one address together.
+
+    The library does that where PROMETHEUS_MULTIPROC_DIR names a folder, which the server sees to.
 
     Parameters
     ----------
@@ -73,17 +77,16 @@ class Metrics:
         self._decisions = Histogram(
             "openworld_decision", "Decision, positive: known.", buckets=_DECISIONS, registry=self._registry
         )
-        self._drift = Gauge(
-            "openworld_decision_drift",
-            "Mean decision of the latest samples less the long-run mean.",
-            registry=self._registry,
+        self._drift = self._gauge(
+            "openworld_decision_drift", "Mean decision of the latest samples less the long-run mean."
         )
-        self._share = Gauge(
-            "openworld_unknown_share", "Share of unknown in the latest samples.", registry=self._registry
-        )
-        self._pool = Gauge("openworld_pool_samples", "Stored samples.", ("state",), registry=self._registry)
-        self._version = Gauge("openworld_model_version", "Version in force.", registry=self._registry)
-        self._classes = Gauge("openworld_classes", "Known classes.", registry=self._registry)
+        self._share = self._gauge("openworld_unknown_share", "Share of unknown in the latest samples.")
+        self._pool = self._gauge("openworld_pool_samples", "Stored samples.", ("state",))
+        self._version = self._gauge("openworld_model_version", "Version in force.")
+        self._classes = self._gauge("openworld_classes", "Known classes.")
+
+    def _gauge(self, name: str, what: str, labels: tuple[str, ...] = ()) -> Gauge:
+        return Gauge(name, what, labels, registry=self._registry, multiprocess_mode="mostrecent")
 
     def answered(self, answers: Answers) -> None:
         """Count the answers to samples."""
@@ -139,7 +142,11 @@ class Metrics:
                 mean = sum(period.decision * period.samples for period in latest) / n_samples
                 self._drift.set(mean - self._usual)
                 self._share.set(sum(period.unknown for period in latest) / n_samples)
-        return generate_latest(self._registry)
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self._registry)
+        of_all_workers = CollectorRegistry()
+        MultiProcessCollector(of_all_workers)  # type: ignore[no-untyped-call]
+        return generate_latest(of_all_workers)
 
     def _now(self) -> Period:
         """Return the period of this moment, and finish the one before."""

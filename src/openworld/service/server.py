@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import parent_process
 from pathlib import Path
 from socket import socket
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -130,7 +131,9 @@ def _serve_with_workers(settings: ServiceSettings, say: Callable[[str], object])
     listening = config.bind_socket()
     listening.listen(config.backlog)  # who comes before the workers are ready waits
     say(address(*listening.getsockname()[:2]))
-    Multiprocess(config, [listening]).run()
+    with TemporaryDirectory() as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        Multiprocess(config, [listening]).run()
 
 
 def _to_environment(settings: ServiceSettings) -> None:
