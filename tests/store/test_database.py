@@ -49,6 +49,15 @@ def test_every_older_revision_is_brought_up_to_date_with_its_rows(url: str) -> N
     database.close()
 
 
+def test_tables_of_a_newer_version_are_not_touched(url: str) -> None:
+    first = Database(url)
+    with first.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    first.close()
+    with pytest.raises(ValueError, match=r"nor of an older one.*9999"):
+        Database(url)
+
+
 def test_opening_again_keeps_everything(url: str) -> None:
     first = Database(url)
     with first.write() as connection:
@@ -68,6 +77,29 @@ def test_an_error_undoes_the_transaction(database: Database) -> None:
     with pytest.raises(ZeroDivisionError):
         write_and_fail()
     assert _texts(database) == {}
+
+
+def test_turns(database: Database, url: str) -> None:
+    """On PostgreSQL one server at a time has a turn; SQLite has one server."""
+    other = Database(url)
+    with database.turn("cook") as mine, other.turn("cook", wait=False) as theirs, other.turn("wash") as wash:
+        assert (mine, theirs, wash) == (True, not database.is_shared, True)
+    with other.turn("cook", wait=False) as theirs:
+        assert theirs
+    order: list[str] = []
+    with database.turn("cook"):
+        waiting = threading.Thread(target=lambda: _cook(other, order))
+        waiting.start()
+        waiting.join(0.3 if database.is_shared else 20)
+        order.append("first")
+    waiting.join()
+    assert order == (["first", "second"] if database.is_shared else ["second", "first"])
+    other.close()
+
+
+def _cook(database: Database, order: list[str]) -> None:
+    with database.turn("cook"):
+        order.append("second")
 
 
 def test_readers_do_not_wait_for_a_writer_and_see_only_what_is_committed(database: Database) -> None:

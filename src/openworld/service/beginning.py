@@ -20,7 +20,7 @@ def begin(database: Database, base_model: str | PathLike[str] | Any | None) -> N
     with database.write() as connection:
         begun = log.snapshot_histories(connection)
         if begun:
-            if data is not None and digest(data) != begun[0]:
+            if data is not None and not _same(data, log.snapshot(connection, begun[0])):
                 raise Refused(
                     "This database began with another model: start without naming a model to go on with it, "
                     "or give the new model a database of its own."
@@ -38,6 +38,16 @@ def begin(database: Database, base_model: str | PathLike[str] | Any | None) -> N
             "threshold": threshold_of(model),
         }
         log.add_version(connection, 0, None, digest(data), summary)
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    """Tell whether two files are of one model, perhaps written by different versions of this package."""
+    return digest(one) == digest(other) or _digest_now(one) == _digest_now(other)
+
+
+def _digest_now(data: bytes) -> str:
+    """Return the digest that the file would have if this version wrote it."""
+    return digest(dumps(from_bytes(data)))
 
 
 def _bytes(base_model: str | PathLike[str] | Any) -> bytes:

@@ -33,7 +33,7 @@ class ServiceSettings(BaseSettings):
     session_secret: SecretStr | None = Field(
         None,
         min_length=16,
-        description="Signs session cookies; left out: kept in a file beside the SQLite database.",
+        description="Signs session cookies; left out: one kept in the database.",
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Names the service is reached by, beside those of this machine; by commas."

@@ -63,14 +63,19 @@ def serve(
 
 
 def check_may_listen(settings: ServiceSettings, world: World) -> None:
-    """Refuse to let others in without a key."""
-    if settings.is_loopback or settings.key is not None:
+    """Refuse to let others in without a key, themselves or through a proxy on this machine."""
+    if (settings.is_loopback and not settings.allowed_hosts) or settings.key is not None:
         return
     keys = world.keys()
     if all(key.revoked_at is not None for key in keys):
+        how = (
+            f"Answering to {', '.join(settings.allowed_hosts)}"
+            if settings.is_loopback
+            else f"Listening on {settings.host}"
+        )
         raise Refused(
-            f"Listening on {settings.host} lets others in, and this database has no key: anyone could teach "
-            "and read. Make one with `openworld key create NAME --role admin`, or listen on 127.0.0.1."
+            f"{how} lets others in, and this database has no key: anyone could teach and read. "
+            "Make one with `openworld key create NAME --role admin`, or keep to 127.0.0.1 alone."
         )
 
 

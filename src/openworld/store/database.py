@@ -11,6 +11,7 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, Insert, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
@@ -60,7 +61,11 @@ class Database:
             self._reading_engine = self.engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing_engine: Engine = self.engine.execution_options(writing=True)
         self._writing = threading.Lock()
-        self._upgrade()
+        try:
+            self._upgrade()
+        except BaseException:
+            self.close()
+            raise
 
     def _upgrade(self) -> None:
         """Create the tables, or bring older ones up to date."""
@@ -68,7 +73,12 @@ class Database:
             config = Config()
             config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            try:
+                command.upgrade(config, "head")
+            except CommandError as error:
+                raise ValueError(
+                    f"These tables are not of this version of openworld, nor of an older one: {error}"
+                ) from error
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

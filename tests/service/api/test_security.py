@@ -267,8 +267,11 @@ def test_listening_to_others_needs_a_key(world, settings_of):
     world.revoke_key("gone")
     with pytest.raises(Refused, match="no key"):
         check_may_listen(settings_of(host="192.168.1.2"), world)
+    with pytest.raises(Refused, match=r"a\.example lets others in"):  # through a proxy
+        check_may_listen(settings_of(allowed_hosts="a.example"), world)
     world.create_key("ann", "admin")
     check_may_listen(settings_of(host="192.168.1.2"), world)
+    check_may_listen(settings_of(allowed_hosts="a.example"), world)
 
 
 def test_the_secret_of_sessions_is_kept_in_the_database_which_only_its_owner_reads(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
+from sqlalchemy.exc import InterfaceError, OperationalError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import Response
 
 from openworld.service.results import Conflict, NotFound, Refused
+
+WorldError = Refused | NotFound | Conflict | OperationalError | InterfaceError
+WORLD_ERRORS = get_args(WorldError)
 
 _NAMES = {
     400: "bad request",
@@ -30,6 +34,7 @@ _HINTS = {
     401: "Make a key with: openworld key create NAME --role labeller",
     413: "Send fewer or smaller samples at a time.",
     429: "Wait as long as the Retry-After header says.",
+    503: "Try again in a moment; nothing that was answered before is lost.",
 }
 
 
@@ -60,8 +65,10 @@ def error_response(error: StarletteHTTPException) -> Response:
     return Response(json.dumps(body), code, dict(error.headers or {}), "application/json")
 
 
-def as_http(error: Refused | NotFound | Conflict) -> HTTPException:
+def as_http(error: WorldError) -> HTTPException:
     """Return what an error of the world is to a client."""
+    if isinstance(error, OperationalError | InterfaceError):
+        return HTTPException(503, "The database does not answer.", {"Retry-After": "2"})
     code = 422 if isinstance(error, Refused) else 404 if isinstance(error, NotFound) else 409
     return HTTPException(code, str(error.args[0]) if error.args else None)
 
@@ -74,7 +81,7 @@ def add_handlers(app: FastAPI) -> None:
         return error_response(error)
 
     async def world(_: Request, error: Exception) -> Response:
-        assert isinstance(error, Refused | NotFound | Conflict)
+        assert isinstance(error, WORLD_ERRORS)
         return error_response(as_http(error))
 
     async def invalid(_: Request, error: Exception) -> Response:
@@ -82,7 +89,7 @@ def add_handlers(app: FastAPI) -> None:
         return error_response(HTTPException(422, _words(error)))
 
     app.add_exception_handler(StarletteHTTPException, http)
-    for kind in (Refused, NotFound, Conflict):
+    for kind in WORLD_ERRORS:
         app.add_exception_handler(kind, world)
     app.add_exception_handler(RequestValidationError, invalid)
 

@@ -1,0 +1,46 @@
+"""What a client hears while the database does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from openworld.store import Database
+
+
+def test_503_and_when_to_come_again(
+    client: Any, things: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(self: Database) -> Any:
+        raise OperationalError("SELECT 1", {}, OSError("connection refused"))
+
+    assert client.get("/v1/pool").status_code == 200  # that there are no keys is remembered for a moment
+    file = things(7, 1).astype(np.float32)
+    monkeypatch.setattr(Database, "read", away)
+    monkeypatch.setattr(Database, "write", away)
+    refused = [
+        client.post("/v1/label", json={"sample_ids": [1], "label": "x"}),
+        client.get("/v1/pool"),
+        client.post("/v1/recognize", json={"vectors": file.tolist()}),
+        client.post(
+            "/v1/recognize.npy", content=_npy(file), headers={"Content-Type": "application/octet-stream"}
+        ),
+    ]
+    for answer in refused:
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2"), answer.text
+        assert answer.json()["detail"] == "The database does not answer."
+        assert "connection refused" not in answer.text
+    known = client.post("/v1/recognize", json={"vectors": file.tolist(), "remember": False})
+    assert known.status_code == 200
+
+
+def _npy(array: np.ndarray) -> bytes:
+    from io import BytesIO
+
+    file = BytesIO()
+    np.save(file, array)
+    return file.getvalue()
