@@ -134,6 +134,65 @@ def test_the_key_is_sent_and_strange_answers_are_told():
     assert failed.value.status == 502
 
 
+class _Losing:
+    """Loses the first answers of each request after the service has done what was asked."""
+
+    def __init__(self, n_lost: int) -> None:
+        self.n_lost, self.keys = n_lost, []
+
+    def lose(self, request: httpx.Request) -> None:
+        self.keys.append(request.headers.get("idempotency-key"))
+        if len(self.keys) <= self.n_lost:
+            raise httpx.ReadError("the connection was lost", request=request)
+
+
+class _LosingTransport(_Losing, httpx.BaseTransport):
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        with httpx.HTTPTransport() as real:
+            answer = real.handle_request(request)
+            answer.read()
+        self.lose(request)
+        return answer
+
+
+class _AsyncLosingTransport(_Losing, httpx.AsyncBaseTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        async with httpx.AsyncHTTPTransport() as real:
+            answer = await real.handle_async_request(request)
+            await answer.aread()
+        self.lose(request)
+        return answer
+
+
+def test_an_act_whose_answer_got_lost_is_sent_again_and_done_once(address):
+    losing = _LosingTransport(1)
+    with Client(address, transport=losing) as client:
+        assert client.learn(FAR, ["c", "c"])["added"] == ["c"]
+        assert losing.keys[0] == losing.keys[1] is not None
+        assert client.undo()["removed"] == ["c"]
+        assert losing.keys[2] not in (None, losing.keys[0])
+        assert [act["kind"] for act in client.history()] == ["undo", "learn"]
+        assert losing.keys[3] is None
+        assert client.recognize(FAR)["answers"][0]["unknown"]
+
+    other = _AsyncLosingTransport(1)
+
+    async def redo() -> list[str]:
+        async with AsyncClient(address, transport=other) as client:
+            await client.redo()
+            return [act["kind"] for act in await client.history()]
+
+    assert asyncio.run(redo()) == ["redo", "undo", "learn"]
+    assert other.keys[0] == other.keys[1] is not None
+
+
+def test_a_connection_that_stays_lost_is_told(address):
+    losing = _LosingTransport(9)
+    with Client(address, transport=losing) as client, pytest.raises(httpx.ReadError):
+        client.progress()
+    assert len(losing.keys) == 2
+
+
 def test_every_endpoint_is_documented():
     endpoints = {name: value for name, value in vars(Endpoints).items() if isinstance(value, endpoint)}
     assert len(endpoints) > 20

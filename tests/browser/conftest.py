@@ -85,13 +85,13 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 class serving:
-    """Serves a new world on a free port, in a thread."""
+    """Serves a world, by default a new one of shapes, on a free port, in a thread."""
 
-    def __init__(self, folder: Path, settings: ServiceSettings) -> None:
-        self._folder, self._settings = folder, settings
+    def __init__(self, folder: Path, settings: ServiceSettings, world: World | None = None) -> None:
+        self._settings = settings
+        self._world = _shapes["open_world"](folder) if world is None else world
 
     def __enter__(self) -> Site:
-        self._world = _shapes["open_world"](self._folder)
         app = create_app(self._world, self._settings)
         self._socket = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, ws="none")

@@ -10,7 +10,6 @@ import pytest
 from openworld.discovery import Cancelled
 from openworld.service import clustering_job
 from openworld.service.clustering_job import ClusteringJob
-from openworld.service.metric_space import in_metric
 from openworld.service.world import World
 
 
@@ -114,8 +113,3 @@ def test_an_error_is_tried_again(world, things, monkeypatch):
         sleep(0.02)
     job.close()
     assert len(world.clusters()) == 3
-
-
-def test_metric_space_is_that_of_the_model(world, things, models):
-    X = things(5, 3)
-    np.testing.assert_array_equal(in_metric(world, X), models("nno").metric_.transform(X))

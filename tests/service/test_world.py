@@ -298,16 +298,6 @@ def test_two_people_and_their_clusters(world: World, things: Draw) -> None:
         world.lease_cluster(999, "ann")
 
 
-def test_similar_samples_are_those_that_brute_force_finds(world: World, things: Draw) -> None:
-    X = np.vstack([things(kind, 3) for kind in (5, 6, 7)])
-    ids = _unknown(world, X)
-    expected = np.linalg.norm(X.astype(np.float64) - X[4], axis=1)
-    order = [i for i in np.argsort(expected) if i != 4][:5]
-    found = world.similar(ids[4], 5)
-    assert [sample.id for sample, _ in found] == [ids[i] for i in order]
-    assert [distance for _, distance in found] == pytest.approx(expected[order])
-
-
 def test_exports_hold_everything(world: World, things: Draw, tmp_path: Path) -> None:
     ids = _unknown(world, things(5, 3))
     world.label(ids[:2], "five", "ann")

@@ -86,8 +86,24 @@ def test_features_keep_type_and_order(database: Database) -> None:
     ids = _store(database, *(_new(value) for value in range(5)))
     with database.read() as connection:
         assert samples.features_of(connection, ids[::-1])[:, 0].tolist() == [4, 3, 2, 1, 0]
-        with pytest.raises(KeyError, match="99"):
-            samples.features_of(connection, [ids[0], 99])
+        assert samples.features_of(connection, [ids[1], ids[0], ids[1]])[:, 0].tolist() == [1, 0, 1]
+        for wanted in ([ids[0], 99], [99]):
+            with pytest.raises(KeyError, match="99"):
+                samples.features_of(connection, wanted)
+        assert samples.features_of(connection, ids).dtype == np.float32
+
+
+def test_features_of_two_types_are_read_as_the_wider(database: Database) -> None:
+    narrow = _new(0.1)
+    wide = replace(narrow, feature=np.array([0.1, 0.2]))
+    ids = _store(database, narrow, wide, _new(7))
+    with database.read() as connection:
+        found = samples.features_of(connection, ids)
+        ((pending, chunk), (last, _)) = pool.pending_features(connection, 2)
+    assert found.dtype == chunk.dtype == np.float64
+    assert found.tolist() == [[np.float32(0.1), 1.5], [0.1, 0.2], [7, 1.5]]
+    assert (pending.tolist(), last.tolist()) == (ids[:2], ids[2:])
+    np.testing.assert_array_equal(chunk, found[:2])
 
 
 FILTERS: list[tuple[PoolFilter, Callable[[Sample], bool]]] = [
@@ -119,6 +135,8 @@ def test_pages_together_are_the_list_that_brute_force_finds(database: Database) 
         assert _pages(database, where) == expected
         with database.read() as connection:
             assert pool.count(connection, where) == len(expected)
+            assert pool.ids(connection, where) == expected
+            assert pool.ids(connection, where, 3) == expected[:3]
 
 
 def test_time_filters_have_a_beginning_and_an_end(database: Database) -> None:

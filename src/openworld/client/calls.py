@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, cast, overload
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from openworld.client.clients import AsyncClient, Client
@@ -15,12 +16,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """A request, and what is made of the answer."""
+    """A request, and what is made of the answer.
+
+    `once`: the service is to do it once, however often it is sent.
+    """
 
     method: str
     path: str
     more: Mapping[str, Any] = field(default_factory=dict)
     parse: Callable[[Any], T] = lambda response: cast(Any, response.json())
+    once: bool = False
+
+    def request(self) -> dict[str, Any]:
+        """Return what httpx is to send, under a new key where it is to be done once."""
+        headers = {"headers": {"Idempotency-Key": uuid4().hex}} if self.once else {}
+        return {"method": self.method, "url": self.path, **self.more, **headers}
 
 
 class endpoint(Generic[P, T]):

@@ -72,6 +72,9 @@ def _options(url: str, key: str | None, timeout: float, transport: Any) -> dict[
 class Client(Endpoints, AbstractContextManager["Client"]):
     """A client of the service.
 
+    A request whose connection is lost is sent once more; what changes something goes under a key by which the
+    service does it once.
+
     Parameters
     ----------
     url : str, default="http://127.0.0.1:8000"
@@ -102,8 +105,16 @@ class Client(Endpoints, AbstractContextManager["Client"]):
         self._http = _httpx().Client(**_options(url, key, timeout, transport))
 
     def send(self, call: Call[T]) -> T:
-        """Send a request and return what is made of the answer, or raise `ServiceError`."""
-        return call.parse(_checked(self._http.request(call.method, call.path, **call.more)))
+        """Send a request and return what is made of the answer, or raise `ServiceError`.
+
+        Where the connection is lost it is sent once more.
+        """
+        request = call.request()
+        try:
+            response = self._http.request(**request)
+        except _httpx().TransportError:
+            response = self._http.request(**request)
+        return call.parse(_checked(response))
 
     def events(self) -> Iterator[Event]:
         """Yield what happens at the service, as it happens."""
@@ -136,8 +147,16 @@ class AsyncClient(Endpoints, AbstractAsyncContextManager["AsyncClient"]):
         self._http = _httpx().AsyncClient(**_options(url, key, timeout, transport))
 
     async def send(self, call: Call[T]) -> T:
-        """Send a request and return what is made of the answer, or raise `ServiceError`."""
-        return call.parse(_checked(await self._http.request(call.method, call.path, **call.more)))
+        """Send a request and return what is made of the answer, or raise `ServiceError`.
+
+        Where the connection is lost it is sent once more.
+        """
+        request = call.request()
+        try:
+            response = await self._http.request(**request)
+        except _httpx().TransportError:
+            response = await self._http.request(**request)
+        return call.parse(_checked(response))
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield what happens at the service, as it happens."""

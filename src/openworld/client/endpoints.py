@@ -14,12 +14,16 @@ from openworld.client.calls import Call, endpoint
 from openworld.client.records import Json, Outcome, Page, Recognized
 
 
-def _post(path: str, **body: Any) -> Call[Any]:
-    return Call("POST", path, {"json": {name: value for name, value in body.items() if value is not None}})
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _act(path: str, **body: Any) -> Call[Any]:
+    return Call("POST", path, {"json": _given(**body)}, once=True)
 
 
 def _get(path: str, **query: Any) -> Call[Any]:
-    return Call("GET", path, {"params": {name: value for name, value in query.items() if value is not None}})
+    return Call("GET", path, {"params": _given(**query)})
 
 
 def _npy(X: ArrayLike) -> bytes:
@@ -33,7 +37,10 @@ def _class(label: str) -> str:
 
 
 class Endpoints:
-    """What can be asked of the service."""
+    """What can be asked of the service.
+
+    Recognizing goes without a key: a sample that is sent twice is one sample, `seen` twice.
+    """
 
     @endpoint
     def recognize(X: ArrayLike, remember: bool = True, nearest: int = 5) -> Call[Recognized]:
@@ -44,7 +51,8 @@ class Endpoints:
     @endpoint
     def recognize_texts(texts: Sequence[str], remember: bool = True, nearest: int = 5) -> Call[Recognized]:
         """Name texts, with a model that was fitted on texts."""
-        return _post("/v1/recognize", texts=list(texts), remember=remember, nearest=nearest)
+        body = {"texts": list(texts), "remember": remember, "nearest": nearest}
+        return Call("POST", "/v1/recognize", {"json": body})
 
     @endpoint
     def recognize_images(
@@ -58,18 +66,19 @@ class Endpoints:
     @endpoint
     def learn(X: ArrayLike, labels: Sequence[str]) -> Call[Outcome]:
         """Learn labelled samples, of known and of new classes."""
-        return _post("/v1/learn", vectors=np.asarray(X).tolist(), labels=list(labels))
+        return _act("/v1/learn", vectors=np.asarray(X).tolist(), labels=list(labels))
 
     @endpoint
     def learn_texts(texts: Sequence[str], labels: Sequence[str]) -> Call[Outcome]:
         """Learn labelled texts."""
-        return _post("/v1/learn", texts=list(texts), labels=list(labels))
+        return _act("/v1/learn", texts=list(texts), labels=list(labels))
 
     @endpoint
     def learn_images(images: Iterable[bytes], labels: Sequence[str]) -> Call[Outcome]:
         """Learn labelled pictures."""
         files = [("files", (f"{i}", image)) for i, image in enumerate(images)]
-        return Call("POST", "/v1/learn/images", {"files": files, "data": {"labels": list(labels)}})
+        form = {"files": files, "data": {"labels": list(labels)}}
+        return Call("POST", "/v1/learn/images", form, once=True)
 
     @endpoint
     def pool(after: str | None = None, limit: int = 100, **filters: Any) -> Call[Page]:
@@ -84,22 +93,22 @@ class Endpoints:
     @endpoint
     def label(sample_ids: Sequence[int], label: str) -> Call[Outcome]:
         """Give samples a label, and learn them."""
-        return _post("/v1/label", sample_ids=list(sample_ids), label=label)
+        return _act("/v1/label", sample_ids=list(sample_ids), label=label)
 
     @endpoint
     def label_cluster(cluster_id: int, label: str, without: Sequence[int] = ()) -> Call[Outcome]:
         """Give the samples of a cluster a label, except some, and learn them."""
-        return _post("/v1/label", cluster_id=cluster_id, label=label, without=list(without))
+        return _act("/v1/label", cluster_id=cluster_id, label=label, without=list(without))
 
     @endpoint
     def dismiss(sample_ids: Sequence[int], reason: str = "") -> Call[Outcome]:
         """Take samples out of the pool that are no class, or bad input."""
-        return _post("/v1/dismiss", sample_ids=list(sample_ids), reason=reason)
+        return _act("/v1/dismiss", sample_ids=list(sample_ids), reason=reason)
 
     @endpoint
     def accept(sample_id: int, label: str) -> Call[Outcome]:
         """Say that a rejected sample is of a known class."""
-        return _post("/v1/accept", sample_id=sample_id, label=label)
+        return _act("/v1/accept", sample_id=sample_id, label=label)
 
     @endpoint
     def classes(search: str = "") -> Call[list[Json]]:
@@ -111,29 +120,28 @@ class Endpoints:
         label: str, new_label: str | None = None, description: str | None = None
     ) -> Call[list[Outcome]]:
         """Rename or describe a class."""
-        body = {"label": new_label, "description": description}
-        given = {name: value for name, value in body.items() if value is not None}
-        return Call("PATCH", _class(label), {"json": given})
+        body = _given(label=new_label, description=description)
+        return Call("PATCH", _class(label), {"json": body}, once=True)
 
     @endpoint
     def merge_classes(labels: Sequence[str], into: str) -> Call[Outcome]:
         """Make one class of several."""
-        return _post("/v1/classes/merge", labels=list(labels), into=into)
+        return _act("/v1/classes/merge", labels=list(labels), into=into)
 
     @endpoint
     def forget(label: str) -> Call[Outcome]:
         """Forget a class; its samples return to the pool."""
-        return Call("DELETE", _class(label))
+        return Call("DELETE", _class(label), once=True)
 
     @endpoint
     def undo(event_id: int | None = None) -> Call[Outcome]:
         """Undo an act: by default one's last."""
-        return _post("/v1/undo", event_id=event_id)
+        return _act("/v1/undo", event_id=event_id)
 
     @endpoint
     def redo(event_id: int | None = None) -> Call[Outcome]:
         """Do an undone act again: by default what one undid last."""
-        return _post("/v1/redo", event_id=event_id)
+        return _act("/v1/redo", event_id=event_id)
 
     @endpoint
     def history(before: int | None = None, limit: int = 100) -> Call[list[Json]]:
@@ -148,7 +156,7 @@ class Endpoints:
     @endpoint
     def activate(version: int) -> Call[Outcome]:
         """Go back to the model of an earlier version."""
-        return _post(f"/v1/versions/{version}/activate")
+        return _act(f"/v1/versions/{version}/activate")
 
     @endpoint
     def progress() -> Call[dict[str, int]]:

@@ -16,11 +16,10 @@ from threadpoolctl import threadpool_limits
 
 from openworld.discovery import Cancelled, PoolMap, find_clusters, map_2d
 from openworld.discovery.clusters import MIN_SIZE
-from openworld.service.metric_space import in_metric
-from openworld.service.results import ClusterDraft, PoolFilter
+from openworld.service.results import ClusterDraft
 from openworld.service.world import World
 
-_PAGE = 1000
+_PAGE = 10_000
 _ENOUGH_NEW = 0.02  # of the pool
 _LOOKS_A_SECOND = 4
 _log = structlog.get_logger("openworld.clustering")
@@ -88,13 +87,10 @@ class ClusteringJob:
         where = _read_map(self._world)
         if where is None:
             return {}
-        ids, members = self._pending()
-        cluster_of = {sample: cluster for cluster, group in members.items() for sample in group}
+        ids, clusters = self._world.pending()
         positions, here = where.find(ids)
-        return {
-            sample: (x, y, cluster_of.get(sample))
-            for sample, (x, y) in zip(ids[here].tolist(), positions[here].tolist(), strict=True)
-        }
+        columns = zip(ids[here].tolist(), *positions[here].T.tolist(), clusters[here].tolist(), strict=True)
+        return {sample: (x, y, None if cluster < 0 else cluster) for sample, x, y, cluster in columns}
 
     def _run(self) -> None:
         n_new, n_pool, ended = 0, 0, -self._pause
@@ -154,24 +150,16 @@ class ClusteringJob:
 
     def _pending(self) -> tuple[NDArray[np.int64], dict[int, list[int]]]:
         """Return the pending samples, and those of each cluster there is."""
-        ids: list[int] = []
-        members: dict[int, list[int]] = {}
-        after: str | None = None
-        while not self._closing.is_set():
-            page = self._world.pool(PoolFilter(), after, _PAGE)
-            for sample in page.samples:
-                ids.append(sample.id)
-                if sample.cluster_id is not None:
-                    members.setdefault(sample.cluster_id, []).append(sample.id)
-            after = page.next
-            if after is None:
-                break
-        return np.array(ids, dtype=np.int64), members
+        ids, clusters = self._world.pending()
+        order = np.argsort(clusters, kind="stable")
+        names, starts = np.unique(clusters[order], return_index=True)
+        members = dict(zip(names.tolist(), np.split(ids[order], starts[1:]), strict=True)) if len(ids) else {}
+        return ids, {name: group.tolist() for name, group in members.items() if name >= 0}
 
     def _in_metric(self, ids: NDArray[np.int64]) -> NDArray[np.floating[Any]]:
         """Return the samples in metric space."""
         parts = [
-            in_metric(self._world, self._world.features(ids[start : start + _PAGE].tolist()))
+            self._world.in_metric(self._world.features(ids[start : start + _PAGE].tolist()))
             for start in range(0, len(ids), _PAGE)
         ]
         return np.concatenate(parts) if parts else np.empty((0, 1), dtype=np.float32)

@@ -9,9 +9,10 @@ import numpy as np
 from openworld.service.results import NotFound, Page, PoolFilter, Refused, Sample
 from openworld.store import Database, samples
 from openworld.store import pool as stored
+from openworld.store.pool import Ids
 from openworld.store.samples import Features
 
-_SIMILAR_BATCH = 2000
+_SIMILAR_BATCH = 5000
 
 
 class Pool:
@@ -27,6 +28,11 @@ class Pool:
                 return Page(*stored.page(connection, where, after, limit))
         except stored.BadCursor:
             raise Refused(f"{after!r} is no cursor of such a list: start again without it.") from None
+
+    def ids(self, where: PoolFilter, limit: int | None) -> list[int]:
+        """Return the ids of samples."""
+        with self._database.read() as connection:
+            return stored.ids(connection, where, limit)
 
     def count(self, where: PoolFilter) -> int:
         """Count samples."""
@@ -57,19 +63,26 @@ class Pool:
             except KeyError as error:
                 raise NotFound(f"There is no sample {error.args[0]}.") from None
 
+    def pending(self) -> tuple[Ids, Ids]:
+        """Return the ids and clusters of the pending samples."""
+        with self._database.read() as connection:
+            return stored.pending(connection)
+
     def similar(self, sample_id: int, n: int) -> list[tuple[Sample, float]]:
         """Return the pending samples nearest to one."""
         wanted = self.features([sample_id])[0].astype(np.float64)
-        ids: list[int] = []
-        distances = [np.empty(0)]
+        ids, squares = np.empty(0, dtype=np.int64), np.empty(0)
         with self._database.read() as connection:
-            for some, features in samples.pending_features(connection, _SIMILAR_BATCH):
-                ids += some
-                distances.append(np.linalg.norm(features - wanted, axis=1))
-            every = np.concatenate(distances)
-            near = [i for i in np.argsort(every, kind="stable").tolist() if ids[i] != sample_id][:n]
-            found = samples.find(connection, [ids[i] for i in near])
-        return [(found[ids[i]], float(every[i])) for i in near]
+            for some, features in stored.pending_features(connection, _SIMILAR_BATCH):
+                apart = features - wanted
+                ids = np.concatenate([ids, some])
+                squares = np.concatenate([squares, np.einsum("ij,ij->i", apart, apart)])
+                squares[ids == sample_id] = np.inf
+                near = np.argsort(squares, kind="stable")[:n]  # of equals the one that came first
+                ids, squares = ids[near], squares[near]
+            found = samples.find(connection, ids.tolist())
+        pairs = zip(ids.tolist(), np.sqrt(squares).tolist(), strict=True)
+        return [(found[i], distance) for i, distance in pairs if i != sample_id]
 
     def labelled(self) -> Iterator[tuple[Sample, Features]]:
         """Yield every labelled sample with its feature."""

@@ -78,6 +78,8 @@ class Scribe:
     living : LivingModel
     lines : list of Line
         The whole log in short.
+    beside : callable, optional
+        Writes more in the transaction of an act, given its outcome; set by whoever has the turn.
     """
 
     def __init__(self, database: Database, settings: WorldSettings, changes: Changes) -> None:
@@ -85,6 +87,7 @@ class Scribe:
         self._settings, self._changes = settings, changes
         self._turn = threading.RLock()
         self._acting = False
+        self.beside: Callable[[Connection, Outcome], None] | None = None
         with database.read() as connection:
             self.lines = [Line.of(entry) for entry in log.entries_after(connection, 0)]
             version = log.version_list(connection, limit=1)[0].id
@@ -163,6 +166,9 @@ class Scribe:
                     summary["classes"] = len(changed.model.statistics_)
                     summary["threshold"] = threshold_of(changed.model)
                     log.add_version(connection, number, entry.id, hashes[-1], summary)
+                outcome = Outcome(entry.id, act.kind, number, act.samples, added, removed)
+                if self.beside is not None:
+                    self.beside(connection, outcome)
         except BaseException as error:
             if changed is not None:
                 self.living.give_up()
@@ -174,7 +180,7 @@ class Scribe:
             self._acts, self._hashes = acts, hashes
             self.living.publish(number)
         self._tell(entry, summary, here=True)
-        return Outcome(entry.id, act.kind, number, act.samples, added, removed)
+        return outcome
 
     def _labels(self) -> set[str]:
         with self.living.reading() as (model, _):

@@ -21,6 +21,7 @@ from openworld.service.classes import Classes
 from openworld.service.clustering import Clusters
 from openworld.service.key_ring import KeyRing
 from openworld.service.labeller import Labeller
+from openworld.service.once import Once
 from openworld.service.pool import Pool
 from openworld.service.recognition import Recognition
 from openworld.service.replicas import Replicas
@@ -92,6 +93,7 @@ class World:
         self._clusters = Clusters(self._scribe, self._changes, settings.lease_seconds)
         self._reviser = Reviser(self._scribe)
         self._keys = KeyRing(self._database)
+        self._once = Once(self._scribe)
         self._replicas = Replicas(self._database, self._changes, self._follow, self._rescorer.hear)
 
     def close(self) -> None:
@@ -158,6 +160,10 @@ class World:
         """List samples; give the `next` of a page as `after` to go on."""
         return self._pool.page(where, after, limit)
 
+    def sample_ids(self, where: PoolFilter = _PENDING, limit: int | None = None) -> list[int]:
+        """List the ids of samples, in the order of `pool`."""
+        return self._pool.ids(where, limit)
+
     def count(self, where: PoolFilter = _PENDING) -> int:
         """Count samples."""
         return self._pool.count(where)
@@ -173,6 +179,15 @@ class World:
     def features(self, sample_ids: Sequence[int]) -> NDArray[np.floating[Any]]:
         """Return the features of samples, shape (n, D), in the order asked for."""
         return self._pool.features(sample_ids)
+
+    def pending(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the ids of all pending samples, ascending, and their clusters, -1 for none."""
+        return self._pool.pending()
+
+    def in_metric(self, X: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Map samples to the space where the model in force takes distances."""
+        with self._scribe.living.reading() as (model, _):
+            return np.asarray(model.metric_.transform(X))
 
     def similar(self, sample_id: int, n: int = 20) -> list[tuple[Sample, float]]:
         """Return the pending samples nearest to one, nearest first, with distances in feature space."""
@@ -219,6 +234,11 @@ class World:
         return self._clusters.split(cluster_id, sample_ids, who)
 
     # -- acts -------------------------------------------------------------------------------------
+
+    @property
+    def once(self) -> Once:
+        """What does an act once that is asked for twice."""
+        return self._once
 
     def learn(
         self, X: ArrayLike, labels: Sequence[str], who: str, items: Sequence[Item] | None = None

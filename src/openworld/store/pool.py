@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, func, or_, select, tuple_
 
 from openworld.store.records import PoolFilter, Sample
-from openworld.store.samples import Features, features_of, pool_after, sample_of, select_samples
-from openworld.store.tables import LARGEST_ID, samples
+from openworld.store.samples import (
+    Features,
+    features_of,
+    plain_rows,
+    pool_after,
+    read_features,
+    sample_of,
+    select_features,
+    select_samples,
+)
+from openworld.store.tables import LARGEST_ID, features, samples
 
-__all__ = ["count", "labelled", "page", "pool_after"]
+__all__ = ["count", "ids", "labelled", "page", "pending", "pending_features", "pool_after"]
+
+Ids = NDArray[np.int64]
 
 
 def _conditions(where: PoolFilter) -> list[ColumnElement[bool]]:
@@ -37,6 +51,18 @@ def _conditions(where: PoolFilter) -> list[ColumnElement[bool]]:
     return [condition for condition in conditions if condition is not None]
 
 
+def _order(where: PoolFilter) -> list[ColumnElement[Any]]:
+    if where.cluster is not None:
+        return [samples.c.cluster_rank, samples.c.id]
+    return [samples.c.id.desc() if where.newest_first else samples.c.id]
+
+
+def ids(connection: Connection, where: PoolFilter, limit: int | None = None) -> list[int]:
+    """Return the ids of samples in the order in which they are listed."""
+    query = select(samples.c.id).where(*_conditions(where)).order_by(*_order(where)).limit(limit)
+    return list(connection.execute(query).scalars())
+
+
 def page(
     connection: Connection, where: PoolFilter, after: str | None, limit: int
 ) -> tuple[list[Sample], str | None]:
@@ -50,11 +76,7 @@ def page(
     if after is not None:
         start = _place(after, 2 if by_rank else 1)
         query = query.where(place < start if where.newest_first and not by_rank else place > start)
-    if by_rank:
-        query = query.order_by(samples.c.cluster_rank, samples.c.id)
-    else:
-        query = query.order_by(samples.c.id.desc() if where.newest_first else samples.c.id)
-    rows = connection.execute(query.limit(limit + 1)).all()
+    rows = connection.execute(query.order_by(*_order(where)).limit(limit + 1)).all()
     ranks = [row.cluster_rank for row in rows[:limit]]
     found = [sample_of(row) for row in rows[:limit]]
     if len(rows) <= limit or not found:
@@ -79,6 +101,32 @@ def count(connection: Connection, where: PoolFilter) -> int:
     return connection.execute(
         select(func.count()).select_from(samples).where(*_conditions(where))
     ).scalar_one()
+
+
+def pending(connection: Connection) -> tuple[Ids, Ids]:
+    """Return the ids of the pending samples, ascending, and their clusters, -1 for none."""
+    query = select(samples.c.id, func.coalesce(samples.c.cluster_id, -1)).where(samples.c.state == "pending")
+    rows = plain_rows(connection, query.order_by(samples.c.id))
+    both = np.fromiter(chain.from_iterable(rows), np.int64, 2 * len(rows)).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+def pending_features(connection: Connection, batch: int) -> Iterator[tuple[Ids, Features]]:
+    """Yield the ids, ascending, and features of the pending samples, some at a time."""
+    query = (
+        select_features()
+        .join(samples, samples.c.id == features.c.sample_id)
+        .where(samples.c.state == "pending")
+        .order_by(samples.c.id)
+        .limit(batch)
+    )
+    after = 0
+    while True:
+        ids, X = read_features(connection, query.where(samples.c.id > after))
+        if not len(ids):
+            return
+        yield ids, X
+        after = int(ids[-1])
 
 
 def labelled(connection: Connection, batch: int = 500) -> Iterator[tuple[Sample, Features]]:

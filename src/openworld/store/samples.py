@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -21,11 +21,8 @@ T = TypeVar("T")
 
 # SQLite takes a bounded number of parameters in one statement.
 _AT_ONCE = 1000
-_COLUMNS = [
-    column
-    for column in samples.c
-    if column.name not in ("content_hash", "nearest_label", "event_id", "cluster_rank")
-]
+_NAMES = [field.name for field in fields(Sample)]
+_NEAREST = _NAMES.index("nearest")
 POOL: tuple[State, State] = ("pending", "recognized")
 
 
@@ -125,14 +122,14 @@ def _row(digest: str, sample: NewSample) -> dict[str, Any]:
 
 def sample_of(row: Row[Any]) -> Sample:
     """Return the record of a row of `select_samples`."""
-    values = {column.name: row._mapping[column] for column in _COLUMNS}
-    values["nearest"] = tuple(Near(label, distance) for label, distance in values["nearest"])
-    return Sample(**values)
+    values = list(row[: len(_NAMES)])
+    values[_NEAREST] = tuple(Near(label, distance) for label, distance in values[_NEAREST])
+    return Sample(*values)
 
 
 def select_samples() -> Any:
-    """Select the columns that make a `Sample`."""
-    return select(*_COLUMNS)
+    """Select the columns that make a `Sample`; more may follow them."""
+    return select(*(samples.c[name] for name in _NAMES))
 
 
 def find(connection: Connection, ids: Sequence[int]) -> dict[int, Sample]:
@@ -159,11 +156,37 @@ def find_content(connection: Connection, hashes: Sequence[str]) -> dict[str, tup
 
 def features_of(connection: Connection, ids: Sequence[int]) -> Features:
     """Return the features of samples, in the order asked for; a KeyError names one that is not there."""
-    found: dict[int, Features] = {}
-    for some in chunks([i for i in ids if abs(i) <= LARGEST_ID]):
-        rows = connection.execute(select(features).where(features.c.sample_id.in_(some)))
-        found.update((row.sample_id, np.frombuffer(row.data, dtype=row.dtype)) for row in rows)
-    return np.array([found[i] for i in ids])
+    possible = [i for i in dict.fromkeys(ids) if abs(i) <= LARGEST_ID]
+    parts = [
+        read_features(connection, select_features().where(features.c.sample_id.in_(some)))
+        for some in chunks(possible)
+    ]
+    rows_of = {i: row for row, i in enumerate(i for found, _ in parts for i in found.tolist())}
+    places = [rows_of[i] for i in ids]
+    return np.concatenate([X for found, X in parts if len(found)])[places] if places else np.empty((0, 0))
+
+
+def select_features() -> Any:
+    """Select what `read_features` reads."""
+    return select(features.c.sample_id, features.c.dtype, features.c.data)
+
+
+def read_features(connection: Connection, query: Any) -> tuple[NDArray[np.int64], Features]:
+    """Return the ids and features that a query of `select_features` finds."""
+    rows = plain_rows(connection, query)
+    if not rows:
+        return np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32)
+    if len({dtype for _, dtype, _ in rows}) == 1:
+        X = np.frombuffer(b"".join([data for _, _, data in rows]), rows[0][1]).reshape(len(rows), -1)
+    else:
+        X = np.array([np.frombuffer(data, dtype) for _, dtype, data in rows])
+    return np.array([i for i, _, _ in rows], dtype=np.int64), X
+
+
+def plain_rows(connection: Connection, query: Any) -> Sequence[tuple[Any, ...]]:
+    """Return rows as the driver gives them: to make SQLAlchemy's of very many takes as long again."""
+    with connection.execute(query) as result:
+        return result.cursor.fetchall()
 
 
 def thumbnail_of(connection: Connection, sample_id: int) -> bytes | None:
@@ -250,23 +273,6 @@ def pool_after(connection: Connection, after: int, limit: int) -> tuple[list[Sam
     )
     found = [sample_of(row) for row in rows]
     return found, features_of(connection, [sample.id for sample in found])
-
-
-def pending_features(connection: Connection, batch: int) -> Iterator[tuple[list[int], Features]]:
-    """Yield the ids and features of the pending samples, some at a time."""
-    after = 0
-    while True:
-        rows = connection.execute(
-            select(samples.c.id)
-            .where(samples.c.id > after, samples.c.state == "pending")
-            .order_by(samples.c.id)
-            .limit(batch)
-        )
-        ids = list(rows.scalars())
-        if not ids:
-            return
-        yield ids, features_of(connection, ids)
-        after = ids[-1]
 
 
 def judged_before(connection: Connection, version: int, since: datetime) -> list[int]:

@@ -163,6 +163,16 @@ keys = Table(
     Column("revoked_at", UtcTime),
 )
 
+# Under what a client calls its request, for the case that it is sent again.
+requests = Table(
+    "requests",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("at", UtcTime, nullable=False, index=True),
+    Column("digest", String(64), nullable=False),
+    Column("answer", Text, nullable=False),
+)
+
 # What all servers on this database share and none of the other tables is for.
 kept = Table(
     "kept",

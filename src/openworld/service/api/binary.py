@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl
@@ -18,17 +18,20 @@ from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from numpy.typing import NDArray
 from pydantic_core import to_json
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from openworld.service.api.errors import Error, as_http, error_response
-from openworld.service.api.recognition import check_batch, check_may_remember, told
-from openworld.service.results import Conflict, NotFound, Refused
+from openworld.service.api.errors import WORLD_ERRORS, Error, as_http, error_response
+from openworld.service.api.recognition import check_batch, check_may_remember, recognized
+from openworld.service.api.repeats import DESCRIPTION, HEADER, LONGEST, Repeatable, digest_of
+from openworld.service.results import Refused
 from openworld.service.state import State
 
 PATH = "/v1/recognize.npy"
 ARROW = "application/vnd.apache.arrow.stream"
 
 _ROUTE = SimpleNamespace(path=PATH)  # for the metrics
+_KEY = HEADER.lower().encode()
 _JSON = [(b"content-type", b"application/json")]
 _MAGIC = b"\x93NUMPY"
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -50,7 +53,7 @@ class ArrayRecognition:
             body = await self._answer(scope, receive)
         except HTTPException as error:
             await error_response(error)(scope, receive, send)
-        except (Refused, NotFound, Conflict) as error:
+        except WORLD_ERRORS as error:
             await error_response(as_http(error))(scope, receive, send)
         else:
             headers = [*_JSON, (b"content-length", str(len(body)).encode())]
@@ -68,7 +71,19 @@ class ArrayRecognition:
         is_npy = body.startswith(_MAGIC)
         X = read_npy(body) if is_npy else await run_in_threadpool(_read_other, Request(scope), body)
         check_batch(len(X), service.settings.max_batch)
-        return to_json(told(await service.batcher.recognize(X, remember=remember), nearest))
+        answer = partial(recognized, service, X, None, remember, nearest)
+        key = dict(scope["headers"]).get(_KEY)
+        if key is None:
+            return to_json(await answer())
+        once = Repeatable(service, _checked(key), digest_of(scope, body))
+        found = await once.reply(person, answer)
+        return bytes(found.body) if isinstance(found, Response) else to_json(found)
+
+
+def _checked(key: bytes) -> str:
+    if not 0 < len(key) <= LONGEST:
+        raise HTTPException(422, f"{HEADER} is a text of 1 to {LONGEST} characters.")
+    return key.decode("latin-1")
 
 
 async def _body(receive: Receive) -> bytes:
@@ -170,6 +185,12 @@ def description() -> dict[str, Any]:
                     "name": "nearest",
                     "in": "query",
                     "schema": {"type": "integer", "minimum": 0, "maximum": 50, "default": 5},
+                },
+                {
+                    "name": HEADER,
+                    "in": "header",
+                    "description": DESCRIPTION,
+                    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST},
                 },
             ],
             "requestBody": {

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query
 
 from openworld.service.api.errors import errors
 from openworld.service.api.questions import ClassBody, MergeClassesBody
+from openworld.service.api.repeats import Repeated
 from openworld.service.results import ClassInfo, Outcome, Refused
 from openworld.service.security.doorkeeper import Admin, Labeller, Viewer
 from openworld.service.state import Service
@@ -33,9 +34,9 @@ def classes(
 
 
 @router.post("/merge", responses=errors(404, 409))
-def merge(body: MergeClassesBody, service: Service, person: Labeller) -> Outcome:
+def merge(body: MergeClassesBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
     """Make one class of several."""
-    return service.world.merge(body.labels, body.into, person.name)
+    return once.act(person, lambda: service.world.merge(body.labels, body.into, person.name))
 
 
 @router.get("/{label:path}", responses=errors(404))
@@ -47,20 +48,23 @@ def class_info(
 
 
 @router.patch("/{label:path}", responses=errors(404, 409))
-def change(label: ClassLabel, body: ClassBody, service: Service, person: Labeller) -> list[Outcome]:
+def change(
+    label: ClassLabel, body: ClassBody, service: Service, person: Labeller, once: Repeated
+) -> list[Outcome]:
     """Rename or describe a class, or both; each is an act that can be undone."""
     if body.label is None and body.description is None:
         raise Refused("Give a label, a description, or both.")
-    outcomes = []
-    if body.label is not None and body.label.strip() != label:
-        outcomes.append(service.world.rename(label, body.label, person.name))
-        label = body.label.strip()
+    world, new, text, who = service.world, body.label or "", body.description or "", person.name
+    outcomes, name = [], label
+    if body.label is not None and new.strip() != label:
+        outcomes.append(once.act(person, lambda: world.rename(label, new, who)))
+        name = new.strip()
     if body.description is not None:
-        outcomes.append(service.world.describe(label, body.description, person.name))
+        outcomes.append(once.act(person, lambda: world.describe(name, text, who)))
     return outcomes
 
 
 @router.delete("/{label:path}", responses=errors(404, 409))
-def forget(label: ClassLabel, service: Service, person: Admin) -> Outcome:
+def forget(label: ClassLabel, service: Service, person: Admin, once: Repeated) -> Outcome:
     """Forget a class; its stored samples return to the pool."""
-    return service.world.forget(label, person.name)
+    return once.act(person, lambda: service.world.forget(label, person.name))

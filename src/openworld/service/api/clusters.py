@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Response
 from openworld.service.api.answers import ClusterList, PoolPlaces
 from openworld.service.api.errors import errors
 from openworld.service.api.questions import Id, MergeClustersBody, SplitBody
+from openworld.service.api.repeats import Repeated
 from openworld.service.results import Cluster, Outcome, PoolFilter
 from openworld.service.security.doorkeeper import Labeller, Viewer
 from openworld.service.state import Service
@@ -45,9 +46,9 @@ def pool_map(service: Service, _: Viewer) -> PoolPlaces:
 
 
 @router.post("/merge", responses=errors(404, 409))
-def merge(body: MergeClustersBody, service: Service, person: Labeller) -> Outcome:
+def merge(body: MergeClustersBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
     """Make one cluster of several."""
-    return service.world.merge_clusters(body.cluster_ids, person.name)
+    return once.act(person, lambda: service.world.merge_clusters(body.cluster_ids, person.name))
 
 
 @router.post("/refresh", status_code=202)
@@ -76,6 +77,8 @@ def release(cluster_id: ClusterId, service: Service, person: Labeller) -> None:
 
 
 @router.post("/{cluster_id}/split", responses=errors(404, 409))
-def split(cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller) -> Outcome:
+def split(
+    cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller, once: Repeated
+) -> Outcome:
     """Move some samples of a cluster to a new one."""
-    return service.world.split_cluster(cluster_id, body.sample_ids, person.name)
+    return once.act(person, lambda: service.world.split_cluster(cluster_id, body.sample_ids, person.name))

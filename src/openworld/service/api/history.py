@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from openworld.service.api.answers import CountChange, VersionComparison
 from openworld.service.api.errors import errors
 from openworld.service.api.questions import EventBody, Id
+from openworld.service.api.repeats import Repeated
 from openworld.service.results import Event, Outcome, Rescored, Version
 from openworld.service.security.doorkeeper import Admin, Labeller, Person, Viewer
 from openworld.service.state import Service, State
@@ -19,17 +20,17 @@ VersionId = Annotated[Id, Path(description="The number of a version.")]
 
 
 @router.post("/undo", responses=errors(404, 409))
-def undo(body: EventBody, service: Service, person: Labeller) -> Outcome:
+def undo(body: EventBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
     """Undo an act: by default one's last. Those of others are the admin's to undo."""
     _check_own(body.event_id, service, person)
-    return service.world.undo(person.name, body.event_id)
+    return once.act(person, lambda: service.world.undo(person.name, body.event_id))
 
 
 @router.post("/redo", responses=errors(404, 409))
-def redo(body: EventBody, service: Service, person: Labeller) -> Outcome:
+def redo(body: EventBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
     """Do an undone act again: by default what one undid last."""
     _check_own(body.event_id, service, person)
-    return service.world.redo(person.name, body.event_id)
+    return once.act(person, lambda: service.world.redo(person.name, body.event_id))
 
 
 def _check_own(event_id: int | None, service: State, person: Person) -> None:
@@ -89,6 +90,6 @@ def rescored(
 
 
 @router.post("/versions/{version}/activate", responses=errors(404, 409))
-def activate(version: VersionId, service: Service, person: Admin) -> Outcome:
+def activate(version: VersionId, service: Service, person: Admin, once: Repeated) -> Outcome:
     """Go back to the model of an earlier version, as a new version."""
-    return service.world.activate(version, person.name)
+    return once.act(person, lambda: service.world.activate(version, person.name))

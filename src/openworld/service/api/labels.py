@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from openworld.service.api.errors import errors
 from openworld.service.api.questions import AcceptBody, DismissBody, LabelBody, PreviewBody
+from openworld.service.api.repeats import Repeated
 from openworld.service.results import Outcome, Preview, Progress
 from openworld.service.security.doorkeeper import Labeller, Viewer
 from openworld.service.state import Service
@@ -14,23 +15,24 @@ router = APIRouter(prefix="/v1", tags=["label"], responses=errors(401, 403, 404,
 
 
 @router.post("/label")
-def label(body: LabelBody, service: Service, person: Labeller) -> Outcome:
+def label(body: LabelBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
     """Give samples, or the samples of a cluster, a label, and learn them."""
-    if body.cluster_id is not None:
-        return service.world.label_cluster(body.cluster_id, body.label, person.name, body.without)
-    return service.world.label(body.sample_ids or [], body.label, person.name)
+    world, cluster, who = service.world, body.cluster_id, person.name
+    if cluster is not None:
+        return once.act(person, lambda: world.label_cluster(cluster, body.label, who, body.without))
+    return once.act(person, lambda: world.label(body.sample_ids or [], body.label, who))
 
 
 @router.post("/dismiss")
-def dismiss(body: DismissBody, service: Service, person: Labeller) -> Outcome:
+def dismiss(body: DismissBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
     """Take samples out of the pool that are no class, or bad input."""
-    return service.world.dismiss(body.sample_ids, body.reason, person.name)
+    return once.act(person, lambda: service.world.dismiss(body.sample_ids, body.reason, person.name))
 
 
 @router.post("/accept")
-def accept(body: AcceptBody, service: Service, person: Labeller) -> Outcome:
+def accept(body: AcceptBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
     """Say that a rejected sample is of a known class: it is learnt, and the threshold heeds it."""
-    return service.world.accept(body.sample_id, body.label, person.name)
+    return once.act(person, lambda: service.world.accept(body.sample_id, body.label, person.name))
 
 
 @router.post("/preview")

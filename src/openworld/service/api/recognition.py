@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from openworld.service.api.answers import Recognized
 from openworld.service.api.errors import errors
 from openworld.service.api.questions import LearnBody, RecognizeBody
+from openworld.service.api.repeats import Repeated
 from openworld.service.batcher import Reply
 from openworld.service.results import Item, Outcome, Refused
 from openworld.service.security.doorkeeper import Labeller, Person, Viewer
@@ -23,7 +26,7 @@ Files = Annotated[list[UploadFile], File(description="Pictures: JPEG, PNG, WebP,
 
 
 @router.post("/recognize", response_model=Recognized, responses=errors(409))
-async def recognize(body: RecognizeBody, service: Service, person: Viewer) -> dict[str, Any]:
+async def recognize(body: RecognizeBody, service: Service, person: Viewer, once: Repeated) -> Any:
     """Name each sample or answer unknown; unknown ones go to the pool."""
     check_may_remember(person, body.remember)
     if body.texts is not None:
@@ -32,7 +35,7 @@ async def recognize(body: RecognizeBody, service: Service, person: Viewer) -> di
     else:
         vectors = body.vectors or []
         X, items = as_array(vectors, service), [Item(source=body.source)] * len(vectors)
-    return told(await service.batcher.recognize(X, items, remember=body.remember), body.nearest)
+    return await once.reply(person, partial(recognized, service, X, items, body.remember, body.nearest))
 
 
 @router.post("/recognize/images", response_model=Recognized, responses=errors(409))
@@ -40,17 +43,18 @@ async def recognize_images(
     files: Files,
     service: Service,
     person: Viewer,
+    once: Repeated,
     remember: Annotated[bool, Query(description="Put the unknown into the pool.")] = True,
     nearest: Annotated[int, Query(ge=0, le=50)] = 5,
-) -> dict[str, Any]:
+) -> Any:
     """Recognize pictures, with a model that was fitted on pictures."""
     check_may_remember(person, remember)
     X, items = await _pictures(files, service)
-    return told(await service.batcher.recognize(X, items, remember=remember), nearest)
+    return await once.reply(person, partial(recognized, service, X, items, remember, nearest))
 
 
 @router.post("/learn", responses=errors(409))
-def learn(body: LearnBody, service: Service, person: Labeller) -> Outcome:
+def learn(body: LearnBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
     """Learn labelled samples, of known and of new classes."""
     if body.texts is not None:
         check_batch(len(body.texts), service.settings.max_batch)
@@ -58,7 +62,7 @@ def learn(body: LearnBody, service: Service, person: Labeller) -> Outcome:
     else:
         vectors = body.vectors or []
         X, items = as_array(vectors, service), [Item(source=body.source)] * len(vectors)
-    return service.world.learn(X, body.labels, person.name, items)
+    return once.act(person, lambda: service.world.learn(X, body.labels, person.name, items))
 
 
 @router.post("/learn/images", responses=errors(409))
@@ -67,11 +71,14 @@ async def learn_images(
     labels: Annotated[list[str], Form(description="One for each picture, or one for all.")],
     service: Service,
     person: Labeller,
+    once: Repeated,
 ) -> Outcome:
     """Learn labelled pictures, with a model that was fitted on pictures."""
     X, items = await _pictures(files, service)
     names = labels * len(files) if len(labels) == 1 else labels
-    return await run_in_threadpool(service.world.learn, X, names, person.name, items)
+    return await run_in_threadpool(
+        once.act, person, lambda: service.world.learn(X, names, person.name, items)
+    )
 
 
 async def _pictures(files: list[UploadFile], service: State) -> tuple[Any, list[Item]]:
@@ -108,8 +115,11 @@ def check_may_remember(person: Person, remember: bool) -> None:
         raise HTTPException(403, f"{person.name} is a viewer: ask with remember=false.")
 
 
-def told(reply: Reply, nearest: int) -> dict[str, Any]:
-    """Return what is answered about samples."""
+async def recognized(
+    service: State, X: NDArray[Any], items: Sequence[Item] | None, remember: bool, nearest: int
+) -> dict[str, Any]:
+    """Recognize samples and return what is answered about them."""
+    reply = await service.batcher.recognize(X, items, remember=remember)
     return {
         "model_version": reply.model_version,
         "threshold": reply.threshold,

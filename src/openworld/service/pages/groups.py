@@ -11,7 +11,6 @@ from openworld.service.results import Cluster, PoolFilter, Sample
 from openworld.service.world import World
 
 PAGE = 120
-_IDS_AT_ONCE = 2000
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,8 @@ class Group:
         strays = set(without)
         if self.like is not None:
             return [sample.id for sample in self._alike(world) if sample.id not in strays][:most]
-        ids: list[int] = []
-        after: str | None = None
-        at_once = _IDS_AT_ONCE if most is None else min(_IDS_AT_ONCE, most + len(strays))
-        while most is None or len(ids) < most:
-            found = world.pool(self.filter, after, at_once)
-            ids += [sample.id for sample in found.samples if sample.id not in strays]
-            after = found.next
-            if after is None:
-                break
-        return ids[:most]
+        found = world.sample_ids(self.filter, None if most is None else most + len(strays))
+        return [i for i in found if i not in strays][:most]
 
     def _alike(self, world: World) -> list[Sample]:
         assert self.like is not None

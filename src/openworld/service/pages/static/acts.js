@@ -1,7 +1,7 @@
 // Acts: what a person does, sent to the API and kept in the browser until the server has answered.
 //
-// Labelling, dismissing or undoing a named act twice does no more than doing it once, so an act whose answer
-// got lost is simply sent again.
+// An act whose answer got lost is sent again under the same key, by which the server does it once and answers
+// as before.
 
 const KEY = "openworld.acts";
 const UNREACHABLE = new Set([502, 503, 504]);

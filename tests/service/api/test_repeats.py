@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from openworld import EuclideanMetric, NearestNonOutlier
+from openworld.features.extractor import load_extractor
+from openworld.service.results import ClusterDraft
+from openworld.service.world import World
+
+NPY = "/v1/recognize.npy"
+
+
+def _key(name: str = "k") -> dict[str, str]:
+    return {"Idempotency-Key": name}
+
+
+def _acts(unknown, clusters, vectors):
+    """Return every kind of act, in an order in which each can be done."""
+    return [
+        ("POST", "/v1/clusters/merge", {"cluster_ids": clusters}),
+        ("POST", f"/v1/clusters/{clusters[0]}/split", {"sample_ids": unknown[:1]}),
+        ("POST", "/v1/dismiss", {"sample_ids": unknown[:1], "reason": "blurred"}),
+        ("POST", "/v1/accept", {"sample_id": unknown[1], "label": "a"}),
+        ("POST", "/v1/label", {"sample_ids": unknown[2:4], "label": "five"}),
+        ("POST", "/v1/label", {"cluster_id": clusters[0], "label": "six"}),
+        ("POST", "/v1/learn", {"vectors": vectors, "labels": ["seven"] * len(vectors)}),
+        ("PATCH", "/v1/classes/seven", {"label": "sept", "description": "a number"}),
+        ("POST", "/v1/classes/merge", {"labels": ["sept", "six"], "into": "numbers"}),
+        ("DELETE", "/v1/classes/numbers", None),
+        ("POST", "/v1/undo", {}),
+        ("POST", "/v1/undo", {}),
+        ("POST", "/v1/redo", {}),
+        ("POST", "/v1/versions/0/activate", None),
+    ]
+
+
+def test_every_act_sent_twice_is_done_once(client, world, unknown, things):
+    clusters = world.set_clusters(
+        [ClusterDraft(unknown[:3], unknown[0]), ClusterDraft(unknown[3:], unknown[3])]
+    )
+    for i, (method, path, body) in enumerate(_acts(unknown, clusters, things(7, 2).tolist())):
+        n_before = len(world.history())
+        first, second = (client.request(method, path, json=body, headers=_key(f"{i}")) for _ in range(2))
+        assert first.status_code == 200, (path, first.text)
+        assert second.status_code == 200, (path, second.text)
+        assert first.json() == second.json()
+        n_acts = 2 if method == "PATCH" else 1
+        assert len(world.history()) == n_before + n_acts, path
+    assert [info.label for info in world.classes()] == ["a", "b", "c"]
+
+
+def test_a_key_belongs_to_one_request_of_one_person(client, world, unknown):
+    keys = {name: world.create_key(name, "labeller") for name in ("ann", "bob")}
+
+    def dismiss(who: str, sample: int):
+        headers = {**_key(), "Authorization": f"Bearer {keys[who]}"}
+        return client.post("/v1/dismiss", json={"sample_ids": [sample]}, headers=headers)
+
+    assert dismiss("ann", unknown[0]).json()["event_id"] == 1
+    refused = dismiss("ann", unknown[1])
+    assert refused.status_code == 422
+    assert "'k' came before with another request" in refused.json()["detail"]
+    assert dismiss("bob", unknown[1]).json()["event_id"] == 2
+    elsewhere = {**_key(), "Authorization": f"Bearer {keys['ann']}"}
+    assert client.post("/v1/undo", json={}, headers=elsewhere).status_code == 422
+    assert len(world.history()) == 2
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+def test_keys_of_no_use_are_refused(client, things, as_npy, key):
+    for found in (
+        client.post("/v1/undo", json={}, headers=_key(key)),
+        client.post(NPY, content=as_npy(things(5)), headers=_key(key)),
+    ):
+        assert found.status_code == 422
+
+
+def test_what_is_recognized_twice_under_a_key_was_seen_once(client, world, things, as_npy):
+    X = things(5, 2)
+
+    def asked(content, name="npy", query=""):
+        return client.post(NPY + query, content=content, headers=_key(name))
+
+    first, second = asked(as_npy(X)), asked(as_npy(X))
+    assert first.json() == second.json()
+    body = {"vectors": things(6, 2).tolist()}
+    third, fourth = (client.post("/v1/recognize", json=body, headers=_key("json")) for _ in range(2))
+    assert third.json() == fourth.json()
+    assert [sample.seen for sample in world.pool().samples] == [1, 1, 1, 1]
+    world.learn(X, ["five", "five"], "ann")
+    assert asked(as_npy(X)).json() == first.json()
+    assert asked(as_npy(X), "new").json()["answers"][0]["label"] == "five"
+    assert asked(as_npy(X + 1)).status_code == 422
+    assert asked(as_npy(X), query="?nearest=1").status_code == 422
+
+
+def test_pictures_sent_twice_are_the_same_whatever_is_between_them(url, serving):
+    def picture(level: int, other: int = 0) -> bytes:
+        file = io.BytesIO()
+        Image.new("RGB", (30, 20), (level, other, other)).save(file, "PNG")
+        return file.getvalue()
+
+    extractor = load_extractor("pixels")
+    pictures = [Image.open(io.BytesIO(picture(level))) for level in (0, 5, 200, 205)]
+    model = NearestNonOutlier(EuclideanMetric(standardize=False), tau=4.0)
+    model.fit(extractor.transform(pictures), np.repeat(["dark", "red"], 2))
+    model.extractor_ = extractor.id.as_dict()
+
+    def learn(client, level: int, label: str, boundary: str):
+        kind = {"Content-Type": f"multipart/form-data; boundary={boundary}", **_key()}
+        files, data = {"files": ("p.png", picture(level))}, {"labels": label}
+        request = client.build_request("POST", "/v1/learn/images", files=files, data=data, headers=kind)
+        return client.send(request)
+
+    with World.open(url.replace("world.db", "pictures.db"), model) as world, serving(world) as client:
+        first, second = learn(client, 100, "new", "abc"), learn(client, 100, "new", "xyz")
+        assert first.json()["added"] == ["new"]
+        assert first.json() == second.json()
+        assert learn(client, 100, "other", "abc").status_code == 422
+        assert learn(client, 101, "new", "abc").status_code == 422
+        for _ in range(2):
+            files = {"files": ("p.png", picture(255, 255))}
+            assert client.post("/v1/recognize/images", files=files, headers=_key("r")).status_code == 200
+        (sample,) = world.pool().samples
+        assert sample.seen == 1
