@@ -5,6 +5,7 @@ import inspect
 import threading
 from collections.abc import Iterator
 from time import sleep
+from unittest.mock import ANY
 
 import httpx
 import numpy as np
@@ -46,6 +47,8 @@ def test_the_whole_loop(address, tmp_path):
     with Client(address) as client:
         found = client.recognize(np.vstack([X[:1], FAR]), nearest=1)
         assert [answer["label"] for answer in found["answers"]] == ["a", None, None]
+        assert found["answers"][0]["nearest"] == [{"label": "a", "distance": ANY, "membership": ANY}]
+        assert [answer["nearest"][0]["membership"] for answer in found["answers"]] == [ANY, 0, 0]
         ids = [answer["sample_id"] for answer in found["answers"] if answer["sample_id"] is not None]
         assert [sample["id"] for sample in client.pool()["samples"]] == ids
         assert client.label(ids, "c/d")["added"] == ["c/d"]

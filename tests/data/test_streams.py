@@ -97,6 +97,44 @@ def test_any_address_that_fsspec_opens(
         assert np.array_equal(found, expected)
 
 
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("few", [0.0, 0.5])
+def test_some_samples_of_a_part(
+    tmp_path: Path,
+    X: np.ndarray,
+    y: np.ndarray,
+    name: str,
+    share: float,
+    few: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("openworld.data.streams._FEW", few)
+    stream = open_stream(write(tmp_path / name, X, y), batch_bytes=9 * 4 * D, part_bytes=45 * 4 * D)
+    for part in stream.parts:
+        wanted = np.random.default_rng(part.start).random(len(part)) < share
+        found = list(part.some(wanted))
+        rows = part.start + np.flatnonzero(wanted)
+        assert np.array_equal(np.concatenate([batch.X for batch in found]), X[rows])
+        assert np.array_equal(np.concatenate([batch.y for batch in found]), y[rows])
+        assert np.array_equal(np.concatenate([batch.rows for batch in found]), rows)
+
+
+def test_some_samples_of_an_array_are_all_that_is_read(
+    tmp_path: Path, X: np.ndarray, y: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openworld.data.streams._FEW", 0.5)
+    X[61, 2] = np.nan
+    (part,) = open_stream(write(tmp_path / "x.npy", X, y)).parts
+    wanted = np.zeros(N, dtype=bool)
+    wanted[[3, 70]] = True
+    (batch,) = part.some(wanted)
+    assert np.array_equal(batch.X, X[[3, 70]])
+    wanted[61] = True
+    with pytest.raises(DataError, match="sample 62, feature number 3: nan"):
+        list(part.some(wanted))
+
+
 @pytest.mark.parametrize("remote", [False, True])
 def test_several_files_are_one_stream(tmp_path: Path, X: np.ndarray, y: np.ndarray, remote: bool) -> None:
     write(tmp_path / "part-1.parquet", X[:50], y[:50])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from openworld.distributed import (
     sampling,
     write_features,
 )
-from openworld.distributed.engine import PARTS_IN_A_SUM, run
+from openworld.distributed.engine import PARTS_IN_A_SUM, Here, run
 from openworld.distributed.metrics import held_out_share
 from openworld.recognition import ClassStatistics
 from openworld.recognition.metric_passes import Gradient, Place
@@ -96,6 +97,54 @@ def test_fit_chooses_on_a_sample_and_learns_from_all(
     whole = (first.without_classes()).partial_fit(*data)  # the same representation, everything at once
     assert close(learnt.model.statistics_, whole.statistics_)
     assert np.array_equal(answers(learnt.model, stream), whole.predict(data[0]))
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_the_number_of_threads_makes_no_difference(stream: Stream, data: Data, n_threads: int) -> None:
+    found = []
+    for engine in (Here(1), Here(n_threads)):
+        model = fit(OpenWorldRecognizer(n_lifted=0), stream, engine).model
+        kept = model.reservoir_.samples(model.classes_, 100)[0]
+        parts = list(recognize(model, stream, engine))
+        found.append(
+            [
+                model.statistics_.sums,
+                model.statistics_.scatter,
+                kept,
+                *(np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "distances")),
+            ]
+        )
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+
+
+class Meeting:
+    """A part that waits for another one to be worked on at the same time."""
+
+    side_by_side = True
+    barrier = threading.Barrier(2, timeout=30)
+
+    def __len__(self) -> int:
+        return 3
+
+
+def test_parts_are_worked_on_side_by_side_and_come_in_order() -> None:
+    parts, done = [Meeting() for _ in range(6)], []
+    found = Here(2).map(lambda part: (part.barrier.wait(), part)[1], parts, done=done.append)
+    assert list(found) == parts
+    assert done == [3] * 6
+
+
+def test_what_was_not_begun_is_not_done_after_an_error() -> None:
+    begun = []
+
+    def work(part: Any) -> None:
+        begun.append(part)
+        raise ValueError("bad")
+
+    with pytest.raises(DataError, match="bad"):
+        list(Here(1).map(work, [Meeting() for _ in range(6)]))
+    assert len(begun) < 3
 
 
 def test_learn_is_partial_fit(stream: Stream, data: Data) -> None:

@@ -6,6 +6,7 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import MinMaxScaler
 
 from openworld import CrossClassValidation, EuclideanMetric, NCMMetric, NearestClassMean, SoftmaxThreshold
+from openworld.recognition import ClassStatistics
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +187,23 @@ def test_calibrated_outlyingness_is_minus_log_probability(iris):
     model = SoftmaxThreshold(EuclideanMetric(), tau=0.1).fit(X, y)
     outlying = model._outlyingness(model._squared_distances(X))
     np.testing.assert_allclose(outlying, -np.log(model.predict_proba(X)), rtol=1e-7, atol=1e-12)
+
+
+def test_learning_from_statistics_is_learning_from_their_samples(iris):
+    X, y = iris
+    by_samples, by_statistics = (
+        NearestClassMean(EuclideanMetric()).fit(X[y < 2], y[y < 2]) for _ in range(2)
+    )
+    assert by_samples.metric_is_frozen
+    by_samples.partial_fit(X[::2], y[::2])
+    by_statistics.learn_statistics(ClassStatistics("none").add(X[::2], y[::2]))
+    by_statistics.learn_statistics(ClassStatistics("none"))  # of nothing
+    np.testing.assert_array_equal(by_statistics.statistics_.sums, by_samples.statistics_.sums)
+    np.testing.assert_array_equal(by_statistics.nearest_classes(X)[1], by_samples.nearest_classes(X)[1])
+    with pytest.raises(ValueError, match="means unknown"):
+        by_statistics.learn_statistics(ClassStatistics("none").add(X, np.full(len(X), -1)))
+    assert by_statistics.classes_.tolist() == [0, 1, 2]
+
+
+def test_a_metric_that_learns_is_not_frozen(iris):
+    assert not NearestClassMean(MinMaxScaler()).fit(*iris).metric_is_frozen

@@ -226,7 +226,7 @@ def test_a_sample_from_afar_does_not_change_the_decision_on_the_others():
 def test_more_samples_than_are_scored_at_once(monkeypatch):
     model = fitted()
     at_once = model.decision_function(NEW)
-    monkeypatch.setattr("openworld.recognition.open_world_recognizer._CHUNK_ROWS", 7)
+    monkeypatch.setattr("openworld.recognition.scoring._CHUNK_ROWS", 7)
     np.testing.assert_allclose(model.decision_function(NEW), at_once, atol=1e-6)
     assert model.nearest_classes(NEW)[0].shape == (150, 3)
     assert model.membership(NEW).shape == (150, 3)
@@ -471,6 +471,10 @@ def test_one_pass_tells_what_the_other_methods_tell(digits_model):
     everything, distances = digits_model.nearest_classes(samples, 99)
     np.testing.assert_array_equal(judged.nearest, everything[:, :3])
     np.testing.assert_array_equal(judged.distances, distances[:, :3])
+    columns = np.searchsorted(digits_model.classes_, judged.nearest)
+    expected = np.take_along_axis(digits_model.membership(samples), columns, axis=1)
+    np.testing.assert_array_equal(judged.memberships, expected)
+    assert np.all(judged.memberships[60:] == 0)  # far from all data
     assert np.all(np.diff(distances, axis=1) >= 0)
 
 

@@ -1,7 +1,8 @@
 """What a reservoir keeps, against sorting everything by hash."""
 
-import hashlib
+import copy
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -22,8 +23,17 @@ def content(reservoir):
     }
 
 
+def split_mix(number):
+    """The hash of a whole number, in whole numbers of Python."""
+    bits = (number + 0x9E3779B97F4A7C15) % 2**64
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB % 2**64
+    return bits ^ (bits >> 31)
+
+
 def hash_of(sample):
-    return hashlib.blake2b(np.asarray(sample, dtype=np.float32).tobytes(), digest_size=8).digest()
+    words = struct.unpack(f"={len(sample)}I", struct.pack(f"={len(sample)}f", *sample))
+    return split_mix(sum(word * split_mix(i) for i, word in enumerate(words)) % 2**64)
 
 
 def brute_force(samples, labels, size, total=0):
@@ -197,14 +207,33 @@ def test_samples():
 def test_copy_and_empty():
     reservoir = Reservoir(7, 50, np.float64)
     reservoir.add(X, Y)
-    before, copy = content(reservoir), reservoir.copy()
-    copy.forget(0)
-    copy.add(X + 1, Y)
+    before, other = content(reservoir), reservoir.copy()
+    other.forget(0)
+    other.add(X + 1, Y)
     assert content(reservoir) == before
     empty = reservoir.empty()
     assert content(empty) == {}
     assert (empty.size, empty.total, empty.dtype) == (7, 50, np.float64)
-    assert (copy.size, copy.total, copy.dtype) == (7, 50, np.float64)
+    assert (other.size, other.total, other.dtype) == (7, 50, np.float64)
+
+
+@pytest.mark.parametrize("through", [copy.deepcopy, copy.copy])  # the latter by the state that is sent
+def test_copies_of_the_standard_library_are_independent(through):
+    reservoir = filled(size=3, total=40)
+    reservoir.add(X[:0], Y[:0])
+    other = through(reservoir)
+    assert content(other) == content(reservoir)
+    other.add(X + 1, Y)
+    reservoir.add(X + 2, Y)
+    both = np.concatenate
+    assert content(other) == brute_force(both([X, X + 1]), both([Y, Y]), 3, 40)
+    assert content(reservoir) == brute_force(both([X, X + 2]), both([Y, Y]), 3, 40)
+
+
+def test_other_processes_get_few_arrays():
+    buffers = []
+    pickle.dumps(filled(size=1000), protocol=5, buffer_callback=buffers.append)
+    assert len(buffers) <= 1
 
 
 @pytest.mark.parametrize("labels", [np.array(["a", "b"]), np.array([b"a", b"b"]), np.array([True, False])])

@@ -39,6 +39,28 @@ def _labels(world: World) -> list[str]:
     return [info.label for info in world.classes()]
 
 
+@pytest.mark.parametrize("recognizer", ["nno", "0"])
+def test_the_nearest_classes_have_the_memberships_of_the_recognizer(
+    tmp_path: Path, things: Draw, models: Models, recognizer: str
+) -> None:
+    model = models(recognizer)
+    X = np.vstack([things(kind, 2, 5) for kind in range(6)] + [30 * things(0)])
+    expected = np.clip(model.decision_function(X), 0, 1) if recognizer == "nno" else model.membership(X)
+    with World.open(f"sqlite:///{tmp_path / 'world.db'}", model) as world:
+        answers = world.recognize(X)
+        columns = np.searchsorted(model.classes_, answers.nearest_labels)
+        np.testing.assert_allclose(
+            answers.nearest_memberships, np.take_along_axis(expected, columns, axis=1), atol=1e-5
+        )
+        assert 0.4 < answers.nearest_memberships[0, 0] <= 1
+        assert answers.nearest_memberships[-1].tolist() == [0, 0, 0]
+        for answer in answers.rows():
+            if answer.sample_id is not None:
+                assert world.sample(answer.sample_id).nearest == answer.nearest
+        (first,) = world.preview([answers.sample_ids[-1]], "x").nearest[:1]
+        assert first.membership == 0
+
+
 def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> None:
     answers = world.recognize(
         np.vstack([things(0), things(5)]), [Item(), Item(source="door", thumbnail=b"p")]

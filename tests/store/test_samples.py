@@ -9,12 +9,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 
-from openworld.store import Database, pool, samples
+from openworld.store import Database, pool, samples, tables
 from openworld.store.records import Item, Near, PoolFilter, Sample, State
 from openworld.store.samples import Mark, NewSample, Verdict
 
-NEAREST = (Near("cat", 0.1 + 0.2), Near("dog", 1e300))
+NEAREST = (Near("cat", 0.1 + 0.2, 1 / 3), Near("dog", 1e300, 0.0))
 
 
 def _new(
@@ -63,6 +64,13 @@ def test_what_is_stored_comes_back_exactly(database: Database) -> None:
         feature = samples.features_of(connection, [sample_id])
     assert feature.dtype == np.float32
     assert feature.tolist() == [[np.float32(0.1), 1.5]]
+
+
+def test_samples_stored_before_there_were_memberships_are_read(database: Database) -> None:
+    (sample_id,) = _store(database, _new(0.1))
+    with database.write() as connection:
+        connection.execute(update(tables.samples).values(nearest=[["cat", 0.5], ["dog", 2.0]]))
+    assert _find(database, sample_id).nearest == (Near("cat", 0.5, None), Near("dog", 2.0, None))
 
 
 def test_the_same_content_is_one_sample_in_one_batch_and_later(database: Database) -> None:

@@ -8,10 +8,11 @@ Json = dict[str, Any]
 
 
 class Near(TypedDict):
-    """A class near a sample."""
+    """A class near a sample; `membership` is how likely the sample is of it, from 0 to 1."""
 
     label: str
     distance: float
+    membership: float
 
 
 class Answer(TypedDict):

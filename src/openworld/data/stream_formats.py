@@ -42,6 +42,10 @@ class Format(Protocol):
         """Read samples, at most `n_rows` at a time."""
         ...
 
+    def read_rows(self, path: str, rows: NDArray[np.intp]) -> NDArray[Any] | None:
+        """Read the features of some rows, or None where that takes as long as reading all."""
+        ...
+
     def read_labels(self, path: str, start: int, stop: int, label: str) -> Labels:
         """Read the labels alone."""
         ...
@@ -156,6 +160,9 @@ class _Table:
                 features = batch.select([name for name in batch.schema.names if name != label])
                 yield _features(path, features), _labels(path, column)
 
+    def read_rows(self, path: str, rows: NDArray[np.intp]) -> None:
+        """Read nothing: rows are found only by reading all before them."""
+
     def read_labels(self, path: str, start: int, stop: int, label: str) -> Labels:
         """Read the labels alone."""
         with self._open(path, _place(path, start, stop)) as table:
@@ -240,6 +247,13 @@ class _Npy:
                 last = min(first + n_rows, stop)
                 X = _rows(path, file, header, first, last)
                 yield X, None if labels is None else labels[first - start : last - start]
+
+    def read_rows(self, path: str, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Read the features of some rows."""
+        with open_file(path) as file:
+            header = _header(path, file)
+            found = [_rows(path, file, header, row, row + 1) for row in rows.tolist()]
+        return np.concatenate([np.empty((0, *header[0][1:]), header[1]), *found])
 
     def read_labels(self, path: str, start: int, stop: int, label: str) -> Labels:
         """Read the labels alone."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,9 @@ from openworld.data.tables import DataError, _as_labels
 
 T = TypeVar("T")
 
-BATCH_BYTES = 8 << 20
-PART_BYTES = 32 << 20
+BATCH_BYTES = 16 << 20
+PART_BYTES = 64 << 20
+_FEW = 0.02  # the share of samples up to which reading one by one costs less than reading all
 ENDINGS = (".parquet", ".arrow", ".feather", ".ipc", ".npy")
 
 
@@ -52,6 +53,8 @@ class Batch:
 
 class Part(Protocol):
     """A run of samples, told by where they lie: small to send, and read where it is needed."""
+
+    side_by_side: bool  # whether several of them are best worked on at a time, each by a thread
 
     def __len__(self) -> int: ...
 
@@ -127,6 +130,7 @@ class FilePart:
     numbers: bool
     batch_rows: int
     named: str | None = None
+    side_by_side: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -139,12 +143,26 @@ class FilePart:
         done = 0
         pieces = format_of(self.path).read(self.path, self.start, self.stop, self.label, self.batch_rows)
         for X, y in pieces:
-            _check(self, X, self.start + done)
-            rows = np.arange(len(X)) + (self.offset + done)
+            rows = np.arange(done, done + len(X))
+            _check(self, X, self.start + rows)
             if self.named is not None:
                 y = np.full(len(X), self.named)
-            yield Batch(X, y.astype(np.int64) if y is not None and self.numbers else y, rows)
+            yield Batch(X, y.astype(np.int64) if y is not None and self.numbers else y, self.offset + rows)
             done += len(X)
+
+    def some(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
+        """Read the samples that are wanted; where they are few and the file allows it, only these."""
+        rows = np.flatnonzero(wanted)
+        if len(rows) <= _FEW * len(self):
+            X = format_of(self.path).read_rows(self.path, self.start + rows)
+            if X is not None:
+                _check(self, X, self.start + rows)
+                yield Batch(X, self.labels()[rows] if self.label or self.named else None, self.offset + rows)
+                return
+        for batch in self.batches():
+            here = wanted[batch.rows - self.offset]
+            y = None if batch.y is None else batch.y[here]
+            yield replace(batch, X=batch.X[here], y=y, rows=batch.rows[here])
 
     def labels(self) -> NDArray[Any]:
         """Read the labels alone."""
@@ -177,9 +195,9 @@ def open_stream(
         By default `label`, which may be missing; of no meaning for `.npy`.
     label : str, optional
         The label of all samples, in place of their own.
-    batch_bytes : int, default=8 MiB
+    batch_bytes : int, default=16 MiB
         Features read at a time. Of an Arrow file at least a record batch is mapped.
-    part_bytes : int, default=32 MiB
+    part_bytes : int, default=64 MiB
         Features of one part; a Parquet part is at least a row group, read batch by batch.
 
     Raises
@@ -268,7 +286,7 @@ def _are_numbers(parts: list[FilePart]) -> bool:
     return True
 
 
-def _check(part: FilePart, X: NDArray[Any], before: int) -> None:
+def _check(part: FilePart, X: NDArray[Any], rows: NDArray[np.intp]) -> None:
     """Raise DataError with the place of what cannot be used; one product tells that all is well."""
     with np.errstate(over="ignore", invalid="ignore"):
         if X.dtype.kind in "iub" or (X.dtype.kind == "f" and np.isfinite(np.vdot(X, X))):
@@ -279,6 +297,6 @@ def _check(part: FilePart, X: NDArray[Any], before: int) -> None:
     if len(bad):
         row, column = bad[0]
         raise DataError(
-            f"{part}: sample {before + row + 1:,}, feature number {column + 1}: {X[row, column]} is not a "
+            f"{part}: sample {rows[row] + 1:,}, feature number {column + 1}: {X[row, column]} is not a "
             "finite number. Fill in or leave out such samples first."
         )

@@ -63,6 +63,8 @@ def recognize(
     progress : callable, optional
         Called with the number of samples of each part when it is done.
     """
+    # What a model makes when it is first asked is made once, and neither by each thread nor by each worker.
+    _judged(model, np.zeros((1, stream.n_features), dtype=np.float32))
     return engine.map(_answer, stream.parts if parts is None else parts, model, done=progress)
 
 

@@ -6,12 +6,17 @@ import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import reduce
+from itertools import islice
 from typing import Any, Protocol
+
+from threadpoolctl import threadpool_limits
 
 from openworld.data.tables import DataError
 
+_MOST_THREADS = 4
 PARTS_IN_A_SUM = 16  # fixed, as the order of summation must not depend on the number of workers
 _ATTEMPTS = 3
 Done = Callable[[int], None]
@@ -52,23 +57,61 @@ class Engine(Protocol):
 
 
 class Here:
-    """The engine that is this process."""
+    """The engine that is this process.
+
+    Parts of files are worked on side by side by some threads, with one thread of BLAS for each: numpy lets
+    others go on while it computes. The results do not depend on how many there are.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        By default one for each core, but at most 4, as each has some batches in memory.
+    """
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = n_threads or min(os.cpu_count() or 1, _MOST_THREADS)
 
     def map(
         self, function: Callable[..., Any], parts: Iterable[Any], *shared: Any, done: Done | None = None
     ) -> Iterator[Any]:
         """Yield the result of each part, in order."""
-        for part in parts:
-            yield run(function, part, *shared)
-            if done is not None:
-                done(len(part))
+        waiting = deque(parts)
+        if not all(part.side_by_side for part in waiting):
+            for part in waiting:
+                result = run(function, part, *shared)
+                if done is not None:
+                    done(len(part))
+                yield result
+            return
+        pending: deque[tuple[Any, Future[Any]]] = deque()
+        with _threads(self.n_threads) as pool, threadpool_limits(1, user_api="blas"):
+            while waiting or pending:
+                while waiting and len(pending) < 2 * self.n_threads:
+                    part = waiting.popleft()
+                    pending.append((part, pool.submit(run, function, part, *shared)))
+                part, future = pending.popleft()
+                result = future.result()
+                if done is not None:
+                    done(len(part))
+                yield result
 
     def sums(
         self, function: Callable[..., Any], parts: Sequence[Any], *shared: Any, done: Done | None = None
     ) -> Iterator[Any]:
         """Yield the sums over every 16 parts."""
+        results = self.map(function, parts, *shared, done=done)
         for block in _blocks(parts):
-            yield reduce(operator.add, self.map(function, block, *shared, done=done))
+            yield reduce(operator.add, islice(results, len(block)))
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[ThreadPoolExecutor]:
+    """Give some threads; what was not begun when they are no longer wanted is not done."""
+    pool = ThreadPoolExecutor(n, thread_name_prefix="part")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 HERE = Here()
@@ -119,9 +162,9 @@ class Cluster:
                         ) from error
                     copies = self._share(shared)
                     future = self._submit(function, block, copies)
-            yield result
             if done is not None:
                 done(sum(map(len, block)))
+            yield result
 
     def _submit(self, function: Callable[..., Any], block: list[Any], copies: Sequence[Any]) -> Any:
         """Start the work on some parts and their sum; sums go first, so that parts do not pile up."""
@@ -170,14 +213,26 @@ def connect(address: str | None) -> Iterator[Engine]:
         with Client(address, direct_to_workers=True, set_as_default=False) as client:
             yield Cluster(client)
         return
-    LocalCluster: Any = distributed.LocalCluster
     with (
-        LocalCluster(
-            n_workers=os.cpu_count() or 1,
-            threads_per_worker=1,
-            dashboard_address="127.0.0.1:0",
-            host="127.0.0.1",
-        ) as cluster,
+        local_cluster(os.cpu_count() or 1) as cluster,
         Client(cluster, direct_to_workers=True, set_as_default=False) as client,
     ):
         yield Cluster(client)
+
+
+@contextmanager
+def local_cluster(n_workers: int, **options: Any) -> Iterator[Any]:
+    """Give a Dask cluster of processes here; further options are those of `distributed.LocalCluster`."""
+    import dask
+
+    import distributed
+
+    LocalCluster: Any = distributed.LocalCluster
+    # Dask has its workers give memory back at once, only to take it again page by page.
+    environment = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 << 20}
+    address = {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
+    with (
+        dask.config.set(environment),
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, **address, **options) as cluster,
+    ):
+        yield cluster

@@ -169,6 +169,8 @@ def _learn_parts(
 def learn_part(part: Any, empty: Any, leave_out: float) -> Learnt:
     """Make a model of one part, without the share of its samples that is held out."""
     model = empty.without_classes()
+    # Class means are projected once for the part and not once for each batch.
+    sums = ClassStatistics("none") if getattr(model, "metric_is_frozen", False) else None
     n_samples, n_unlabelled = 0, 0
     failures: list[tuple[str, str]] = []
     for batch in read_ahead(part.batches()):
@@ -176,11 +178,15 @@ def learn_part(part: Any, empty: Any, leave_out: float) -> Learnt:
         if leave_out:
             kept = ~is_chosen(batch.rows, leave_out)
             X, y = X[kept], y[kept]
-        if len(X):
+        if len(X) and sums is None:
             model.partial_fit(X, y)
+        elif sums is not None:
+            sums.add(X, y)
         n_samples += len(X)
         failures += batch.failures
         n_unlabelled += batch.n_unlabelled
+    if sums is not None:
+        model.learn_statistics(sums)
     return Learnt(model, n_samples, failures[:_FAILURES_KEPT], len(failures), n_unlabelled)
 
 

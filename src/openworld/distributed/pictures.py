@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -64,6 +64,7 @@ class ItemPart:
     workers: int | None
     cache: bool
     opened: str = field(repr=False)
+    side_by_side: ClassVar[bool] = False  # the features of one part are made by all cores
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -169,6 +170,7 @@ def write_features(
 class _Numbered:
     part: Any
     number: int
+    side_by_side: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return len(self.part)

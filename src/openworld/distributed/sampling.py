@@ -9,26 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.streams import Stream, read_ahead
+from openworld.data.streams import FilePart, Stream, read_ahead
 from openworld.distributed.engine import Engine
+from openworld.recognition.hashing import scrambled
 
 SAMPLES = 10_000
 CLASSES = 1_000
 
 
 def is_chosen(rows: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
-    """Return which samples are of a uniform sample, by a hash of their number in the stream (SplitMix64)."""
+    """Return which samples are of a uniform sample, by a hash of their number in the stream."""
     if share >= 1:
         return np.ones(len(rows), dtype=bool)
-    bits = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray((bits ^ (bits >> np.uint64(31))) < np.uint64(int(share * 2**64)))
+    return np.asarray(scrambled(rows) < np.uint64(int(share * 2**64)))
 
 
 def class_counts(stream: Stream, engine: Engine) -> Counter[Any]:
     """Count the samples of each class; only labels are read."""
-    return sum(engine.map(_count_labels, stream.parts), start=Counter())
+    total: Counter[Any] = Counter()
+    for of_part in engine.map(_count_labels, stream.parts):
+        total.update(of_part)
+    return total
 
 
 def draw(
@@ -60,12 +61,18 @@ def _count_labels(part: Any) -> Counter[Any]:
 
 
 def _take(part: Any, share: float, classes: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    found = []
-    for batch in read_ahead(part.batches()):
-        chosen = is_chosen(batch.rows, share)
+    if isinstance(part, FilePart):
+        wanted = is_chosen(np.arange(part.offset, part.offset + len(part)), share)
         if classes is not None:
-            chosen &= np.isin(batch.y, classes)
-        found.append((batch.X[chosen], batch.y[chosen]))
+            wanted &= np.isin(part.labels(), classes)
+        found = [(batch.X, batch.y) for batch in read_ahead(part.some(wanted))]
+    else:
+        found = []
+        for batch in read_ahead(part.batches()):
+            wanted = is_chosen(batch.rows, share)
+            if classes is not None:
+                wanted &= np.isin(batch.y, classes)
+            found.append((batch.X[wanted], batch.y[wanted]))
     return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
 
 

@@ -1,9 +1,23 @@
 """Nearest-mean search: given projected samples, which class means are nearest, and how far."""
 
 from openworld.index.approximate import ApproximateIndex
-from openworld.index.choice import IndexKind, make_index
+from openworld.index.candidates import candidates
+from openworld.index.choice import IndexKind, is_approximate, make_index
 from openworld.index.exact import ExactIndex, midst
-from openworld.index.inverted_lists import Training
+from openworld.index.inverted_lists import InvertedLists, Training
 from openworld.index.protocol import Index
+from openworld.index.training import train
 
-__all__ = ["ApproximateIndex", "ExactIndex", "Index", "IndexKind", "Training", "make_index", "midst"]
+__all__ = [
+    "ApproximateIndex",
+    "ExactIndex",
+    "Index",
+    "IndexKind",
+    "InvertedLists",
+    "Training",
+    "candidates",
+    "is_approximate",
+    "make_index",
+    "midst",
+    "train",
+]

@@ -8,17 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.index.candidates import candidates
 from openworld.index.exact import ExactIndex
-from openworld.index.inverted_lists import InvertedLists, Singles, Training, train
+from openworld.index.inverted_lists import InvertedLists, Singles, Training
 from openworld.index.protocol import Floats, Positions
+from openworld.index.training import train
 
-Candidates = tuple[Singles, Positions]
-
-# How many lists every sample is looked up in, and how many a sample in doubt is.
-_FEW, _MANY = 4, 32
-# A sample is in doubt where it is out of bounds, and where one more mean is hardly farther away: where the
-# nearest mean was missed, those that were found are mostly about equally far.
-_CLOSE = 1.1
 _CANDIDATES = 8
 _SAMPLES_AT_ONCE = 1024
 # Samples farther away than this are looked up as if they were so far, which float32 can square.
@@ -130,11 +125,11 @@ class ApproximateIndex(ExactIndex):
     def _found(self, samples: Floats, n: int, boundary: float, k: int) -> tuple[Floats, Positions]:
         """Return the n nearest of k candidates, measured exactly."""
         seen = self._seen(samples)
-        squared, candidates = self._candidates(seen, n, boundary, k)
+        squared, near = candidates(self._inverted, seen, n, boundary, k)
         edge = _edge(squared[:, n - 1], seen)
-        distances, positions = self._measured(samples, seen, candidates[:, :n])
+        distances, positions = self._measured(samples, seen, near[:, :n])
         for i in np.flatnonzero(squared[:, n] <= edge):
-            sample, among = samples[i : i + 1], candidates[i, squared[i] <= edge[i]]
+            sample, among = samples[i : i + 1], near[i, squared[i] <= edge[i]]
             if len(among) == k < len(self):  # rounding, or equal means, may have left others out
                 found = self._found(sample, n, boundary, min(8 * k, len(self) + 1))
             else:
@@ -160,49 +155,6 @@ class ApproximateIndex(ExactIndex):
         rest = np.flatnonzero(~plain)
         distances[rest] = self._by_distance(samples[rest], positions[rest])[0]
         return distances, positions
-
-    def _candidates(self, seen: Singles, n: int, boundary: float, k: int) -> Candidates:
-        """Return squared distances to and positions of the k nearest means in the lists searched."""
-        n_lists = len(self._inverted)
-        few, many = min(_FEW, n_lists), min(_MANY, n_lists)
-        found = self._inverted.search(seen, *self._inverted.nearest_lists(seen, few), k)
-        self._look_further(seen, found, _in_doubt(found[0], n, boundary), n, boundary, (few, many))
-        self._look_further(seen, found, found[1][:, n - 1] < 0, n, np.inf, (many, n_lists))
-        return found
-
-    def _look_further(
-        self,
-        seen: Singles,
-        found: Candidates,
-        which: NDArray[np.bool_],
-        n: int,
-        boundary: float,
-        lists: tuple[int, int],
-    ) -> None:
-        """Add to what was found for some samples what is nearer in their next lists, up to the boundary."""
-        rows, (start, stop) = np.flatnonzero(which), lists
-        if start == stop or not len(rows):
-            return
-        squared, positions = found
-        coarse, near = self._inverted.nearest_lists(seen[rows], stop)
-        coarse, near = coarse[:, start:], near[:, start:]
-        reach = np.sqrt(squared[rows, n - 1])
-        reach = np.where(np.isinf(reach), reach, np.minimum(reach, np.float32(boundary)))
-        near = np.where(self._inverted.beyond(coarse, near, reach), -1, near)
-        more = self._inverted.search(seen[rows], coarse, near, squared.shape[1])
-        squared[rows], positions[rows] = _merged((squared[rows], positions[rows]), more)
-
-
-def _in_doubt(squared: Singles, n: int, boundary: float) -> NDArray[np.bool_]:
-    nth, following = squared[:, n - 1], squared[:, n]
-    return np.asarray((nth >= boundary**2) | ~(following > _CLOSE**2 * nth))
-
-
-def _merged(some: Candidates, more: Candidates) -> Candidates:
-    squared = np.concatenate([some[0], more[0]], axis=1)
-    positions = np.concatenate([some[1], more[1]], axis=1)
-    order = np.argsort(squared, axis=1, kind="stable")[:, : some[0].shape[1]]
-    return np.take_along_axis(squared, order, axis=1), np.take_along_axis(positions, order, axis=1)
 
 
 def _edge(squared: Singles, seen: Singles) -> Singles:

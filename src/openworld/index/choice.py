@@ -42,11 +42,16 @@ def make_index(
     ImportError
         If the kind is "approximate" and faiss is not installed.
     """
-    if kind not in ("auto", "exact", "approximate"):
-        raise ValueError(f'index must be "auto", "exact" or "approximate"; got {kind!r}.')
-    if kind == "approximate" or (kind == "auto" and len(means) >= APPROXIMATE_FROM and _has_faiss()):
+    if is_approximate(kind, len(means)):
         return ApproximateIndex(means, origin, names, training)
     return ExactIndex(means, origin, names)
+
+
+def is_approximate(kind: IndexKind, n_means: int) -> bool:
+    """Tell whether an index of this kind of so many means is an approximate one."""
+    if kind not in ("auto", "exact", "approximate"):
+        raise ValueError(f'index must be "auto", "exact" or "approximate"; got {kind!r}.')
+    return kind == "approximate" or (kind == "auto" and n_means >= APPROXIMATE_FROM and _has_faiss())
 
 
 def _has_faiss() -> bool:

@@ -15,20 +15,8 @@ Singles = NDArray[np.float32]
 # Gives the vectors at some positions.
 Vectors = Callable[[Any], Singles]
 
-_TRAINING_VECTORS = 32  # for each list
-_TRAINING_ROUNDS = 8
-_ROWS_AT_ONCE = 1 << 14
 # For fewer samples than 20 at a time faiss works on each by itself, so the others make no difference.
 _SAMPLES_AT_ONCE = 16
-
-
-def load_faiss() -> Any:
-    """Import faiss, or say how to install it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError("Approximate search needs faiss: pip install openworld[scale]") from error
-    return faiss
 
 
 class Training(NamedTuple):
@@ -45,34 +33,27 @@ class Training(NamedTuple):
     lists: NDArray[np.int32]
 
 
-def train(vectors: Vectors, n_vectors: int) -> Training:
-    """Find about ``4 sqrt(K)`` centroids by k-means on a sample, and the nearest one of every vector."""
-    faiss = load_faiss()
-    n_lists = 2 ** round(np.log2(4 * np.sqrt(n_vectors))) if n_vectors >= 64 else 1
-    sample = np.arange(n_vectors)
-    if n_vectors > _TRAINING_VECTORS * n_lists:
-        random = np.random.default_rng(0)
-        sample = np.sort(random.choice(n_vectors, _TRAINING_VECTORS * n_lists, replace=False))
-    some = vectors(sample)
-    centroids = np.zeros((1, some.shape[1]), dtype=np.float32)
-    if n_lists > 1:
-        k_means = faiss.Kmeans(
-            some.shape[1], n_lists, niter=_TRAINING_ROUNDS, seed=1, min_points_per_centroid=1
-        )
-        k_means.train(some)
-        centroids = k_means.centroids
-    quantizer = _flat(centroids)
-    lists = np.empty(n_vectors, dtype=np.int32)
-    for start in range(0, n_vectors, _ROWS_AT_ONCE):
-        piece = slice(start, start + _ROWS_AT_ONCE)
-        lists[piece] = quantizer.search(vectors(piece), 1)[1][:, 0]
-    return Training(centroids, lists)
+def load_faiss() -> Any:
+    """Import faiss, or say how to install it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("Approximate search needs faiss: pip install openworld[scale]") from error
+    return faiss
 
 
-def _flat(centroids: Singles) -> Any:
+def flat(centroids: Singles) -> Any:
+    """Return faiss's exact index of the centroids."""
     quantizer = load_faiss().IndexFlatL2(centroids.shape[1])
     quantizer.add(centroids)
     return quantizer
+
+
+def members_of(lists: NDArray[np.int32], n_lists: int) -> list[NDArray[np.int64]]:
+    """Return the positions of the vectors in each list."""
+    order = np.argsort(lists, kind="stable").astype(np.int64)
+    ends = np.cumsum(np.bincount(lists, minlength=n_lists))
+    return np.split(order, ends[:-1])
 
 
 class InvertedLists:
@@ -90,7 +71,7 @@ class InvertedLists:
         self.centroids = np.ascontiguousarray(training.centroids, dtype=np.float32)
         self._lists = GrowingRows(np.array(training.lists), np.int32)
         self._radii = np.zeros(len(self.centroids), dtype=np.float32)
-        self._quantizer = _flat(self.centroids)
+        self._quantizer = flat(self.centroids)
         n_dimensions = self.centroids.shape[1]
         self._ivf = self._faiss.IndexIVFFlat(self._quantizer, n_dimensions, len(self.centroids))
         self._fill(vectors)
@@ -98,9 +79,7 @@ class InvertedLists:
     def _fill(self, vectors: Vectors) -> None:
         """Fill one list after the other, so that each is as large as it must be and no larger."""
         lists, pointer = self._lists.rows, self._faiss.swig_ptr
-        order = np.argsort(lists, kind="stable").astype(np.int64)
-        ends = np.cumsum(np.bincount(lists, minlength=len(self.centroids)))
-        for i, members in enumerate(np.split(order, ends[:-1])):
+        for i, members in enumerate(members_of(lists, len(self.centroids))):
             if len(members):
                 seen = vectors(members)
                 self._ivf.invlists.add_entries(
@@ -121,6 +100,10 @@ class InvertedLists:
     def vectors(self, positions: Positions) -> Singles:
         """Return the vectors at some positions."""
         return np.asarray(self._ivf.reconstruct_batch(positions), dtype=np.float32)
+
+    # faiss keeps its lists where Python cannot copy them: a copy fills its own.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _filled, (self.training, self.vectors(np.arange(len(self._lists))))
 
     # -- changing -----------------------------------------------------------------------------------
 
@@ -189,3 +172,7 @@ class InvertedLists:
         self._ivf.search_preassigned_c(len(vectors), x, k, at, coarse, far, ids, False, parameters)
         found[positions < 0] = np.inf
         return found, positions
+
+
+def _filled(training: Training, vectors: Singles) -> InvertedLists:
+    return InvertedLists(training, vectors.__getitem__)

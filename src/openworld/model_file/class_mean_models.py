@@ -20,6 +20,7 @@ from openworld.model_file.packing import (
     plain_random_state,
     require,
     require_floats,
+    require_training,
     unpack_labels,
     unpack_objective,
 )
@@ -129,11 +130,7 @@ def _restore_index(
     origin = require_floats(arrays["index.origin"], (m,), "index")
     if not trained:
         return origin, None
-    centroids, lists = arrays["index.centroids"], arrays["index.lists"]
-    require_floats(centroids, (len(centroids), m), "index", np.float32)
-    require(len(centroids) > 0 and lists.dtype == np.int32 and lists.shape == (n_classes,), "index")
-    require(bool(np.all((lists >= 0) & (lists < len(centroids)))), "index")
-    return origin, Training(centroids, lists)
+    return origin, require_training(arrays, n_classes, m)
 
 
 def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> Any:

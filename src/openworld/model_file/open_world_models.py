@@ -23,6 +23,7 @@ from openworld.model_file.packing import (
     require,
     require_floats,
     require_number,
+    require_training,
     require_whole,
     unpack_objective,
 )
@@ -33,6 +34,7 @@ from openworld.recognition.current_model import CurrentModel, sorted_classes
 from openworld.recognition.growing_rows import GrowingRows
 from openworld.recognition.representation import Representation
 from openworld.recognition.reservoir import Reservoir
+from openworld.recognition.score_index import ScoreIndex
 
 
 def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
@@ -68,6 +70,9 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
     if state is not None:
         arrays |= {name: getattr(state[1], name) for name in ("rows", "penalties", "radii")}
         arrays["unit_means"] = state[1].unit_means.rows
+        if state[1].index is not None:
+            centroids, lists = state[1].index.training
+            arrays |= {"index.centroids": centroids, "index.lists": lists}
     return document, arrays
 
 
@@ -195,4 +200,17 @@ def _restore_state(
         penalties,
         radii,
         ClassOut(**calibration),
+        _restore_index(arrays, unit_means, rows, penalties),
     )
+
+
+def _restore_index(
+    arrays: Arrays, unit_means: NDArray[Any], rows: NDArray[Any], penalties: NDArray[Any]
+) -> ScoreIndex | None:
+    """Return the index of very many classes, where the model had one."""
+    if "index.lists" not in arrays:
+        return None
+    n_rows, n_dimensions = unit_means.shape
+    training = require_training(arrays, n_rows, n_dimensions + 1)
+    require(len(rows) == n_rows, "index")
+    return ScoreIndex(unit_means, penalties[np.argsort(rows)], training)

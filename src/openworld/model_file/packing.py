@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from openworld.index import Training
 from openworld.recognition import F1, FalseAcceptRate, KnownRecall, OpenWorldError
 from openworld.recognition.labels import label_kind
 
@@ -79,6 +80,15 @@ def require_whole(value: Any, what: str, least: int = 0) -> int:
     require(isinstance(value, Integral) and not isinstance(value, bool), what)
     require(int(value) >= least, what)
     return int(value)
+
+
+def require_training(arrays: Arrays, n_vectors: int, n_dimensions: int) -> Training:
+    """Return the training of an index of so many vectors, if it is sound."""
+    centroids, lists = arrays["index.centroids"], arrays["index.lists"]
+    require_floats(centroids, (len(centroids), n_dimensions), "index", np.float32)
+    require(len(centroids) > 0 and lists.dtype == np.int32 and lists.shape == (n_vectors,), "index")
+    require(bool(np.all((lists >= 0) & (lists < len(centroids)))), "index")
+    return Training(centroids, lists)
 
 
 # -- labels -------------------------------------------------------------------------------------------

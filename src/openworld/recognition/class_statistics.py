@@ -8,12 +8,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from openworld.recognition.class_sums import ClassSums
 from openworld.recognition.growing_rows import GrowingRows
 from openworld.recognition.labels import as_key, check_labels, label_kind
 
 Floats = NDArray[np.float64]
 ScatterKind = Literal["none", "pooled", "per_class"]
-_ROWS_AT_ONCE = 4096
+_NUMBERS_AT_ONCE = 1 << 20
 _NOTHING = 1e-9  # the share of a class's weight below which nothing is left of it
 
 
@@ -51,7 +52,7 @@ class ClassStatistics:
         self._row_of: dict[Hashable, int] = {}
         self._counts = GrowingRows(np.empty(0))
         self._sums: GrowingRows | None = None
-        self._class_scatter: list[Floats] = []
+        self._class_scatter = GrowingRows(np.empty((0, 0, 0)))
         self._pooled: Floats | None = None
 
     def __len__(self) -> int:
@@ -92,8 +93,7 @@ class ClassStatistics:
             raise ValueError('These statistics keep no scatter: make them with scatter="pooled".')
         if self.scatter_kind == "pooled" and self._pooled is not None:
             return self._pooled
-        n_features = self.n_features or 0
-        return sum(self._class_scatter, start=np.zeros((n_features, n_features)))
+        return np.asarray(self._class_scatter.rows.sum(axis=0))
 
     def row(self, label: Any) -> int:
         """Return the row of a class, or say that there is no such class."""
@@ -121,14 +121,14 @@ class ClassStatistics:
 
         As ``n - 1`` samples tell of it; 0 for a class of one sample.
         """
-        traces = np.einsum("kii->k", np.array(self._class_scatter))
+        traces = np.einsum("kii->k", self._class_scatter.rows)
         return np.asarray(traces / np.maximum(self.counts - 1, 1))
 
     def class_scatter(self, label: Any) -> Floats:
         """Return the scatter of one class about its mean."""
         if self.scatter_kind != "per_class":
             raise ValueError('The scatter of one class is kept only with scatter="per_class".')
-        return self._class_scatter[self.row(label)]
+        return np.array(self._class_scatter.rows[self.row(label)])
 
     @classmethod
     def restore(
@@ -148,7 +148,7 @@ class ClassStatistics:
         if scatter == "pooled":
             statistics._pooled = np.array(scatter_matrices)
         elif scatter == "per_class" and scatter_matrices is not None:
-            statistics._class_scatter = [np.array(matrix) for matrix in scatter_matrices]
+            statistics._class_scatter = GrowingRows(scatter_matrices)
         return statistics
 
     # -- learning ---------------------------------------------------------------------------------
@@ -196,9 +196,12 @@ class ClassStatistics:
         other._set_labels(self._labels)
         other._counts = self._counts.copy()
         other._sums = None if self._sums is None else self._sums.copy()
-        other._class_scatter = [scatter.copy() for scatter in self._class_scatter]
+        other._class_scatter = self._class_scatter.copy()
         other._pooled = None if self._pooled is None else self._pooled.copy()
         return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ClassStatistics:
+        return self.copy()
 
     # -- correcting -------------------------------------------------------------------------------
 
@@ -214,8 +217,7 @@ class ClassStatistics:
         if self._sums is not None:
             self._sums.remove(row)
         if self.scatter_kind == "per_class":
-            self._class_scatter[row] = self._class_scatter[-1]
-            self._class_scatter.pop()
+            self._class_scatter.remove(row)
 
     def rename(self, old: Any, new: Any) -> None:
         """Give a class another name that no class has yet."""
@@ -250,61 +252,45 @@ class ClassStatistics:
         samples = np.asarray(X)
         if samples.ndim != 2:
             raise ValueError(f"X must have two dimensions (samples, features); got shape {samples.shape}.")
+        if samples.dtype.kind == "O":
+            samples = samples.astype(np.float64)
         labels = check_labels(y)
         if len(labels) != len(samples):
             raise ValueError(f"There are {len(samples)} samples but {len(labels)} labels.")
-        weights = np.ones(len(samples)) if sample_weight is None else np.asarray(sample_weight, float)
-        if weights.shape != (len(samples),) or not np.all(weights >= 0) or not np.all(np.isfinite(weights)):
-            raise ValueError("sample_weight must hold one finite, non-negative weight for each sample.")
-        if not np.all(weights):
+        weights = None if sample_weight is None else np.asarray(sample_weight, float)
+        if weights is not None:
+            if weights.shape != labels.shape or not np.all((weights >= 0) & (weights < np.inf)):
+                raise ValueError("sample_weight must hold one finite, non-negative weight for each sample.")
             samples, labels, weights = samples[weights > 0], labels[weights > 0], weights[weights > 0]
         keys, codes = np.unique(labels, return_inverse=True)
         batch = ClassStatistics(self.scatter_kind)
-        batch._set_labels(as_key(key) for key in keys)
+        batch._set_labels(keys.tolist())
         batch._sum_up(samples, codes, weights)
         return batch
 
-    def _sum_up(self, samples: NDArray[Any], codes: NDArray[np.intp], weights: Floats) -> None:
-        """Sum the samples of each class, a bounded number at a time so that float64 copies stay small."""
-        n_classes, n_features = len(self), samples.shape[1]
-        counts = np.bincount(codes, weights, minlength=n_classes).astype(np.float64)
-        sums = np.zeros((n_classes, n_features))
-        order = np.argsort(codes, kind="stable")
-        pieces = [order[start : start + _ROWS_AT_ONCE] for start in range(0, len(order), _ROWS_AT_ONCE)]
-        pooled = np.zeros((n_features, n_features)) if self.scatter_kind == "pooled" else None
+    def _sum_up(self, samples: NDArray[Any], codes: NDArray[np.intp], weights: Floats | None) -> None:
+        """Sum the samples of each class."""
+        of_classes = ClassSums(samples, codes, weights, len(self))
+        scatter = np.zeros((0, 0))
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
-            for piece in pieces:
-                weighted = samples[piece].astype(np.float64) * weights[piece, np.newaxis]
-                present, starts = np.unique(codes[piece], return_index=True)
-                sums[present] += np.add.reduceat(weighted, starts, axis=0)
-            means = sums / counts[:, np.newaxis]
-            if pooled is not None:
-                for piece in pieces:
-                    pooled += self._scatter_about(means, samples, codes, weights, piece)
+            sums = of_classes.sums()
+            means = sums / of_classes.counts[:, np.newaxis]
+            if self.scatter_kind == "pooled":
+                self._pooled = scatter = of_classes.scatter(means)
             elif self.scatter_kind == "per_class":
-                ends = np.searchsorted(codes[order], np.arange(n_classes), side="right")
-                for members in np.split(order, ends[:-1]) if n_classes else ():
-                    self._class_scatter.append(self._scatter_about(means, samples, codes, weights, members))
-        spread = [np.trace(matrix) for matrix in (self._class_scatter if pooled is None else [pooled])]
+                scatter = of_classes.class_scatters(means)
+                self._class_scatter = GrowingRows(scatter)
+            spread = np.trace(scatter, axis1=-2, axis2=-1)
         if not np.all(np.isfinite(sums)) or not np.all(np.isfinite(spread)):
             raise ValueError("Input X contains NaN or infinity, or values too large to be summed up.")
-        self._counts, self._sums, self._pooled = GrowingRows(counts), GrowingRows(sums), pooled
-
-    @staticmethod
-    def _scatter_about(
-        means: Floats, samples: NDArray[Any], codes: NDArray[np.intp], weights: Floats, rows: NDArray[np.intp]
-    ) -> Floats:
-        """Return the scatter of some samples, each about the mean of its class."""
-        centred = samples[rows].astype(np.float64) - means[codes[rows]]
-        centred *= np.sqrt(weights[rows])[:, np.newaxis]
-        return np.asarray(centred.T @ centred)
+        self._counts, self._sums = GrowingRows(of_classes.counts), GrowingRows(sums)
 
     def _of_row(self, row: int, label: Any) -> ClassStatistics:
         """Statistics of one class alone under another name; its share of a pooled scatter stays behind."""
         n_features = self.sums.shape[1]
         scatter = None
         if self.scatter_kind == "per_class":
-            scatter = self._class_scatter[row][np.newaxis]
+            scatter = self._class_scatter.rows[row : row + 1]
         elif self.scatter_kind == "pooled":
             scatter = np.zeros((n_features, n_features))
         counts, sums = self.counts[row : row + 1], self.sums[row : row + 1]
@@ -348,7 +334,10 @@ class ClassStatistics:
         self.check_combines(other, sign)
         if other._sums is None:
             return
-        self._append_empty([label for label in other._labels if label not in self._row_of], other)
+        if self._sums is None:
+            vars(self).update(vars(other.copy()))
+            return
+        self._append_empty([label for label in other._labels if label not in self._row_of], self._sums)
         rows = np.array([self._row_of[label] for label in other._labels], dtype=np.intp)
         counts_b, sums_b = other.counts[:, np.newaxis], other.sums
         counts_a, sums_a = self.counts[rows][:, np.newaxis], self.sums[rows]
@@ -373,18 +362,20 @@ class ClassStatistics:
             self._pooled += other._pooled if sign > 0 else -other._pooled
             if between.any():  # not where all classes are new
                 self._pooled += sign * (between.T @ between)
-        for i, row in enumerate(rows if self.scatter_kind == "per_class" else ()):
-            self._class_scatter[row] += sign * (other._class_scatter[i] + np.outer(between[i], between[i]))
+        if self.scatter_kind == "per_class":
+            n_at_once = max(1, _NUMBERS_AT_ONCE // max(1, between.shape[1] ** 2))
+            for start in range(0, len(rows), n_at_once):
+                some = slice(start, start + n_at_once)
+                joined = np.einsum("ki,kj->kij", between[some], between[some])
+                joined += other._class_scatter.rows[some]
+                self._class_scatter.rows[rows[some]] += sign * joined
 
-    def _append_empty(self, labels: Sequence[Hashable], like: ClassStatistics) -> None:
-        n_features = like.sums.shape[1]
-        if self._sums is None:
-            self._sums = GrowingRows(np.empty((0, n_features)))
-            self._pooled = np.zeros((n_features, n_features)) if self.scatter_kind == "pooled" else None
+    def _append_empty(self, labels: Sequence[Hashable], sums: GrowingRows) -> None:
         for label in labels:
             self._row_of[label] = len(self._labels)
             self._labels.append(label)
+        n_features = sums.rows.shape[1]
         self._counts.extend(np.zeros(len(labels)))
-        self._sums.extend(np.zeros((len(labels), n_features)))
+        sums.extend(np.zeros((len(labels), n_features)))
         if self.scatter_kind == "per_class":
-            self._class_scatter += [np.zeros((n_features, n_features)) for _ in labels]
+            self._class_scatter.extend(np.zeros((len(labels), n_features, n_features)))

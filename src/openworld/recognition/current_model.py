@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.index import is_approximate
 from openworld.recognition.adaptive_metric import AdaptiveMetric, Whitening, unit
 from openworld.recognition.class_out import ClassOut, filled, tightness
 from openworld.recognition.class_statistics import ClassStatistics
@@ -16,6 +18,7 @@ from openworld.recognition.growing_rows import GrowingRows
 from openworld.recognition.labels import as_array
 from openworld.recognition.radial import radii_of
 from openworld.recognition.reservoir import Reservoir
+from openworld.recognition.score_index import ScoreIndex
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -38,6 +41,8 @@ class Judgement(NamedTuple):
         The most similar classes, nearest first.
     distances : array of shape (n_samples, n)
         ``1 - s_c(x)`` of these.
+    memberships : array of shape (n_samples, n)
+        How likely the sample is of each of these, from 0 to 1; not normalized over classes.
     """
 
     labels: NDArray[Any]
@@ -45,6 +50,7 @@ class Judgement(NamedTuple):
     membership: Doubles
     nearest: NDArray[Any]
     distances: Doubles
+    memberships: Doubles
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,8 @@ class CurrentModel:
     radii : array of shape (K,)
         The length of a sample up to which each class's radial factor is 1; it falls to 0 at twice that.
     calibration : ClassOut
+    index : ScoreIndex or None
+        Of the rows in `unit_means`, where there are very many.
     """
 
     classes: NDArray[Any]
@@ -75,6 +83,37 @@ class CurrentModel:
     penalties: Floats
     radii: Doubles
     calibration: ClassOut
+    index: ScoreIndex | None = None
+
+    def found(
+        self, represented: Floats, lengths: Doubles, n: int, threshold: float
+    ) -> tuple[Floats, NDArray[np.intp]] | None:
+        """Return the scores of the classes that may be the n best, largest first, and their positions.
+
+        Those with scores below the threshold need not be the best. None without an index, and where a sample
+        is so long that the largest decision need not be that on the class with the largest score.
+        """
+        if self.index is None:
+            return None
+        directions = unit(self.whitening(represented))
+        rows = self.index.largest(directions, n, threshold)
+        # Of equal scores the first class is taken; what is missing comes last.
+        positions = np.sort(np.where(rows < 0, len(self.rows), self._positions[rows]), axis=1)
+        missing = positions == len(self.rows)
+        positions[missing] = 0
+        scores = np.einsum("ij,ikj->ik", directions, self.unit_means.rows[self.rows[positions]])
+        scores -= self.penalties[positions]
+        scores[missing] = -np.inf
+        order = np.argsort(-scores, axis=1, kind="stable")
+        scores, positions = (np.take_along_axis(part, order, axis=1) for part in (scores, positions))
+        return None if np.any(lengths > self.radii[positions[:, 0]]) else (scores, positions)
+
+    @cached_property
+    def _positions(self) -> NDArray[np.intp]:
+        """The class of each row in `unit_means`."""
+        positions = np.empty(len(self.unit_means), dtype=np.intp)
+        positions[self.rows] = np.arange(len(self.rows))
+        return positions
 
     def scores(self, represented: Floats) -> Floats:
         """Return ``cos(x, mu_c) - w r_c`` of represented samples and every class, shape (n, K)."""
@@ -100,17 +139,24 @@ class CurrentModel:
 
     def judge(
         self, scores: Floats, radial: Doubles | float, n: int
-    ) -> tuple[NDArray[np.intp], Doubles, Doubles, NDArray[np.intp], Doubles]:
-        """Return best class, its decision and membership, and the n nearest classes with ``1 - s``."""
+    ) -> tuple[NDArray[np.intp], Doubles, Doubles, NDArray[np.intp], Doubles, Doubles]:
+        """Return best class, its decision and membership; the n nearest, their ``1 - s`` and memberships."""
         rows, n = np.arange(len(scores)), min(n, scores.shape[1])
         best, decision = self.best(scores, radial)
-        factor = radial if isinstance(radial, float) else radial[rows, best]
-        nearest = np.sort(np.argpartition(-scores, n - 1, axis=1)[:, :n], axis=1)
+        if n == 1:
+            nearest = scores.argmax(axis=1)[:, np.newaxis]
+        else:
+            nearest = np.sort(np.argpartition(-scores, n - 1, axis=1)[:, :n], axis=1)
         near = np.take_along_axis(scores, nearest, axis=1)
         order = np.argsort(-near, axis=1, kind="stable")
-        distances = 1 - np.take_along_axis(near, order, axis=1).astype(np.float64)
+        near = np.take_along_axis(near, order, axis=1)
         nearest = np.take_along_axis(nearest, order, axis=1)
-        return best, decision, self.membership(scores[rows, best], factor), nearest, distances
+        if isinstance(radial, float):
+            membership, memberships = (self.membership(part, radial) for part in (scores[rows, best], near))
+        else:
+            membership = self.membership(scores[rows, best], radial[rows, best])
+            memberships = self.membership(near, np.take_along_axis(radial, nearest, axis=1))
+        return best, decision, membership, nearest, 1 - near.astype(np.float64), memberships
 
     def renamed(self, old: Any, new: Any) -> CurrentModel:
         """Return the model with a class under another name."""
@@ -178,5 +224,18 @@ def make_model(
     shown = metric.whitening_(metric.representation_(samples))
     tight = tightness(unit(shown), shown, codes, whitened, counts)
     penalties[new] = np.float32(calibration.weight) * tight
-    radii = radii_of(lengths, classes)
-    return CurrentModel(classes, metric.whitening_, unit_means, rows, filled(penalties), radii, calibration)
+    penalties, radii = filled(penalties), radii_of(lengths, classes)
+    index = previous.index if previous is not None else None
+    if index is not None:
+        changed_rows = np.sort(rows[new])
+        index.update(changed_rows, unit_means.rows[changed_rows], _by_row(penalties, rows)[changed_rows])
+    elif previous is None and is_approximate("auto", len(classes)):
+        index = ScoreIndex(unit_means.rows, _by_row(penalties, rows))
+    return CurrentModel(classes, metric.whitening_, unit_means, rows, penalties, radii, calibration, index)
+
+
+def _by_row(penalties: Floats, rows: NDArray[np.intp]) -> Floats:
+    """Return the penalties in the order of the rows."""
+    ordered = np.empty_like(penalties)
+    ordered[rows] = penalties
+    return ordered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any, Self
@@ -29,14 +29,14 @@ from openworld.recognition.learning import (
     start_training,
     unchanged_on_error,
 )
-from openworld.recognition.radial import length_statistics, radial_factor
+from openworld.recognition.radial import length_statistics
 from openworld.recognition.reservoir import Reservoir, precise_enough
+from openworld.recognition.scoring import all_scores, best_scores
 from openworld.recognition.threshold import Objective, OpenWorldError
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
-_CHUNK_ROWS = 1024
 # With more features than this a lift no longer pays for its cost.
 _LARGEST_LIFTED = 1024
 _LIFTED_PER_FEATURE = 32
@@ -94,6 +94,10 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     features; 4 L bytes for each class. More than 4,096 features are always lifted. Learning a batch of n
     samples costs n L^2; the first prediction after it refreshes metric and threshold at the cost of a
     few L^3, whatever the number of classes.
+
+    From 50,000 classes on, where faiss is installed (`pip install openworld[scale]`), `predict` and `judge`
+    search the class means in inverted lists, which takes 4 L bytes more for each class. They are found anew
+    with the metric: with so many classes set `refresh_growth`.
 
     A forgotten class leaves its share of the within-class scatter behind, which tells how samples vary
     but nothing about that class's place.
@@ -309,10 +313,13 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         labels : array of shape (n,)
         """
-        model = self._current()
-        positions = []
-        for scores, radial in self._scored_chunks(X, model):
+        model, positions = self._current(), []
+        scored = best_scores(
+            model, self.metric_.representation_, self._checked(X), 1, model.calibration.threshold
+        )
+        for scores, radial, classes in scored:
             best, decision = model.best(scores, radial)
+            best = best if classes is None else classes[np.arange(len(best)), best]
             positions.append(np.where(decision > 0, best, -1))
         return answers(model.classes, np.concatenate(positions), self.unknown_label_)
 
@@ -326,17 +333,25 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             How many of the nearest classes to tell.
         """
         model = self._current()
-        parts = [model.judge(scores, radial, n) for scores, radial in self._scored_chunks(X, model)]
-        best, decision, membership, nearest, distances = (
+        parts = []
+        scored = best_scores(model, self.metric_.representation_, self._checked(X), n, -np.inf)
+        for scores, radial, classes in scored:
+            best, decision, membership, nearest, distances, memberships = model.judge(scores, radial, n)
+            if classes is not None:
+                best = classes[np.arange(len(best)), best]
+                nearest = np.take_along_axis(classes, nearest, axis=1)
+            parts.append((best, decision, membership, nearest, distances, memberships))
+        best, decision, membership, nearest, distances, memberships = (
             np.concatenate(part) for part in zip(*parts, strict=True)
         )
         labels = answers(model.classes, np.where(decision > 0, best, -1), self.unknown_label_)
-        return Judgement(labels, decision, membership, model.classes[nearest], distances)
+        return Judgement(labels, decision, membership, model.classes[nearest], distances, memberships)
 
     def decision_function(self, X: ArrayLike) -> Doubles:
         """Return the decision on every class, shape (n, K), columns as in `classes_`; positive accepts."""
         model = self._current()
-        parts = [model.decision(scores, radial) for scores, radial in self._scored_chunks(X, model)]
+        scored = all_scores(model, self.metric_.representation_, self._checked(X))
+        parts = [model.decision(scores, radial) for scores, radial in scored]
         return np.concatenate(parts)
 
     def membership(self, X: ArrayLike) -> Doubles:
@@ -346,7 +361,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         all are small for an unknown sample, and all fall to 0 away from the data.
         """
         model = self._current()
-        parts = [model.membership(scores, radial) for scores, radial in self._scored_chunks(X, model)]
+        scored = all_scores(model, self.metric_.representation_, self._checked(X))
+        parts = [model.membership(scores, radial) for scores, radial in scored]
         return np.concatenate(parts)
 
     def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Doubles]:
@@ -361,12 +377,9 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         judged = self.judge(X, n)
         return judged.nearest, judged.distances
 
-    def _scored_chunks(self, X: ArrayLike, model: CurrentModel) -> Iterator[tuple[Floats, Doubles | float]]:
-        """Yield scores and radial factors of a chunk of samples at a time."""
+    def _checked(self, X: ArrayLike) -> NDArray[Any]:
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
-        for start in range(0, len(samples), _CHUNK_ROWS):
-            chunk = samples[start : start + _CHUNK_ROWS]
-            yield model.scores(self.metric_.representation_(chunk)), radial_factor(chunk, model.radii)
+        return samples
 
     # -- the model, made anew when it is asked for after a change ----------------------------------
 

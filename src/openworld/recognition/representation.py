@@ -13,6 +13,7 @@ from openworld.recognition.learning import as_float
 
 Floats = NDArray[np.float32]
 
+_ROWS_AT_ONCE = 256  # few enough to stay in a processor's cache
 _LARGEST = np.finfo(np.float64).max / 4  # so that a standardized sample from afar stays finite
 
 
@@ -98,18 +99,31 @@ class Representation:
 
     def __call__(self, X: NDArray[Any]) -> Floats:
         """Map samples, shape (n, n_features), to float32 of shape (n, n_dimensions)."""
-        X = as_float(X)
-        if self.mean is not None and self.scale is not None:
-            with np.errstate(over="ignore"):
-                X = np.clip((X - self.mean) / self.scale, -_LARGEST, _LARGEST)
-        # The longest float32 would overflow where squared; scaling by the largest value changes no direction.
-        largest = np.abs(X).max(axis=1, keepdims=True, initial=1e-30)
-        rooted = np.sign(X) * np.sqrt(np.abs(X) / largest)
-        if self.mean is not None:
-            rooted = np.hstack([rooted, self.length / np.sqrt(largest)])
-        length = np.sqrt(np.einsum("ij,ij->i", rooted, rooted))[:, np.newaxis]
-        directions: Floats = (rooted / np.maximum(length, 1e-30)).astype(np.float32)
+        directions = np.empty((len(X), self._n_directions), dtype=np.float32)
+        for start in range(0, len(X), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            directions[rows] = self._directions(as_float(X[rows]))
         if not self.n_lifted:
             return directions
         lifted = directions @ self.rows
         return np.asarray(np.maximum(lifted, 0, out=lifted))
+
+    def _directions(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return some samples after step 4."""
+        if self.mean is not None and self.scale is not None:
+            with np.errstate(over="ignore"):
+                X = X - self.mean
+                X /= self.scale
+                np.clip(X, -_LARGEST, _LARGEST, out=X)
+        rooted = np.empty((len(X), self._n_directions), X.dtype)
+        sizes = np.abs(X, out=rooted[:, : self.n_features])
+        # The longest float32 would overflow where squared; scaling by the largest value changes no direction.
+        largest = sizes.max(axis=1, keepdims=True, initial=1e-30)
+        sizes /= largest
+        np.sqrt(sizes, out=sizes)
+        if self.mean is not None:
+            rooted[:, -1:] = self.length / np.sqrt(largest)
+        length = np.sqrt(np.einsum("ij,ij->i", rooted, rooted))[:, np.newaxis]
+        rooted /= np.maximum(length, 1e-30)
+        np.copysign(sizes, X, out=sizes)
+        return rooted

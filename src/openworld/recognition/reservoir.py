@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from openworld.recognition.hashing import row_hashes
 from openworld.recognition.labels import as_key
 
 Floats = NDArray[np.floating[Any]]
 
-_ROWS_AT_ONCE = 4096
+_ROWS_AT_ONCE = 16384
+_LARGEST_HASH = 2**64 - 1
 
 
 class Reservoir:
@@ -35,14 +36,37 @@ class Reservoir:
 
     def add(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
         """Offer samples; each class keeps those with the smallest hashes."""
+        keys, codes = np.unique(labels, return_inverse=True)
+        names = keys.tolist()
+        for name in names:
+            self._kept.setdefault(name, {})
+        self._trim(())
         for start in range(0, len(samples), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             some = np.ascontiguousarray(samples[rows], dtype=self.dtype)
-            for sample, label in zip(some, labels[rows], strict=True):
-                digest = hashlib.blake2b(sample.tobytes(), digest_size=8).digest()
-                # A copy: the sample alone, not a view that keeps all the others.
-                self._kept.setdefault(as_key(label), {})[int.from_bytes(digest)] = sample.copy()
-            self._trim(set(map(as_key, labels[rows])))
+            self._offer(some, names, codes[rows])
+
+    def _offer(self, some: Floats, names: list[Hashable], codes: NDArray[np.intp]) -> None:
+        """Take in the samples that are among those with the smallest hashes, of which most often few are."""
+        hashes = row_hashes(some)
+        limits = np.array([self._limit(name) for name in names], dtype=np.uint64)
+        offered = np.flatnonzero(hashes <= limits[codes])
+        offered = offered[np.lexsort((hashes[offered], codes[offered]))]
+        hashes, codes = hashes[offered], codes[offered]
+        new = np.ones(len(offered), dtype=bool)
+        new[1:] = (codes[1:] != codes[:-1]) | (hashes[1:] != hashes[:-1])
+        offered, hashes, codes = offered[new], hashes[new], codes[new]
+        present, starts, counts = np.unique(codes, return_index=True, return_counts=True)
+        chosen = np.arange(len(codes)) - np.repeat(starts, counts) < self.per_class
+        for code, digest, row in zip(*(a[chosen].tolist() for a in (codes, hashes, offered)), strict=True):
+            # A copy: the sample alone, not a view that keeps all the others.
+            self._kept[names[code]][digest] = some[row].copy()
+        self._trim(names[code] for code in present.tolist())
+
+    def _limit(self, label: Hashable) -> int:
+        """Return the largest hash with which a sample may still be taken."""
+        kept = self._kept[label]
+        return _LARGEST_HASH if len(kept) < self.per_class else next(reversed(kept))
 
     @property
     def per_class(self) -> int:
@@ -98,6 +122,25 @@ class Reservoir:
         other._kept = {label: dict(kept) for label, kept in self._kept.items()}
         other._trimmed_to = self._trimmed_to
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the content as few arrays, as sending thousands of small ones to another process is slow."""
+        samples = [sample for kept in self._kept.values() for sample in kept.values()]
+        return {
+            **vars(self),
+            "_kept": {label: list(kept) for label, kept in self._kept.items()},
+            "samples": np.array(samples, dtype=self.dtype),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        rows = iter(state.pop("samples"))
+        vars(self).update(state)
+        self._kept = {
+            label: {digest: next(rows).copy() for digest in digests} for label, digests in self._kept.items()
+        }
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Reservoir:
+        return self.copy()
 
 
 def precise_enough(samples: NDArray[Any]) -> type[np.floating[Any]]:

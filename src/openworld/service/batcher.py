@@ -159,6 +159,7 @@ def as_rows(answers: Answers) -> list[Row]:
         answers.membership.tolist(),
         answers.nearest_labels.tolist(),
         answers.nearest_distances.tolist(),
+        answers.nearest_memberships.tolist(),
         answers.sample_ids,
         strict=True,
     )
@@ -170,9 +171,10 @@ def as_rows(answers: Answers) -> list[Row]:
             "membership": membership,
             "distance": distances[0],
             "nearest": [
-                {"label": name, "distance": distance} for name, distance in zip(names, distances, strict=True)
+                {"label": name, "distance": distance, "membership": share}
+                for name, distance, share in zip(names, distances, memberships, strict=True)
             ],
             "sample_id": sample_id,
         }
-        for label, decision, membership, names, distances, sample_id in columns
+        for label, decision, membership, names, distances, memberships, sample_id in columns
     ]

@@ -16,14 +16,24 @@ from openworld.store.samples import Verdict
 
 @dataclass(frozen=True)
 class Judgement:
-    """Labels (None for unknown), decisions (positive: known), memberships, and the nearest classes."""
+    """Labels (None for unknown), decisions (positive: known), memberships, and the nearest classes.
+
+    `membership` is that of the class with the largest decision; `nearest_memberships`, shape (n, k), those of
+    the nearest classes.
+    """
 
     labels: list[str | None]
     decision: NDArray[np.float64]
     membership: NDArray[np.float64]
     nearest_labels: NDArray[Any]
     nearest_distances: NDArray[np.float64]
+    nearest_memberships: NDArray[np.float64]
     threshold: float
+
+    def nearest(self, row: int) -> tuple[Near, ...]:
+        """Return the nearest classes of a row."""
+        columns = (self.nearest_labels, self.nearest_distances, self.nearest_memberships)
+        return tuple(map(Near, *(column[row].tolist() for column in columns)))
 
     def verdicts(self, rows: list[int], version: int) -> list[Verdict]:
         """Return what the store keeps of some rows."""
@@ -32,7 +42,7 @@ class Judgement:
                 self.labels[i],
                 float(self.decision[i]),
                 float(self.membership[i]),
-                tuple(map(Near, self.nearest_labels[i].tolist(), self.nearest_distances[i].tolist())),
+                self.nearest(i),
                 version,
             )
             for i in rows
@@ -44,16 +54,17 @@ def judge(model: Model, X: Features, n_nearest: int) -> Judgement:
     if isinstance(model, NearestNonOutlier):
         nearest, found = model.nearest_classes(X, n_nearest)
         distances = found.astype(np.float64)
-        decision = np.asarray(1 - distances[:, 0] / model.tau_, dtype=np.float64)
+        decisions = np.asarray(1 - distances / model.tau_, dtype=np.float64)
         names, known = nearest[:, 0], distances[:, 0] < model.tau_
-        membership = np.clip(decision, 0, 1)
+        memberships = np.clip(decisions, 0, 1)
+        decision, membership = decisions[:, 0], memberships[:, 0]
     else:
-        names, decision, membership, nearest, distances = model.judge(X, n_nearest)
+        names, decision, membership, nearest, distances, memberships = model.judge(X, n_nearest)
         known = decision > 0
     labels = [
         name if is_known else None for name, is_known in zip(names.tolist(), known.tolist(), strict=True)
     ]
-    return Judgement(labels, decision, membership, nearest, distances, threshold_of(model))
+    return Judgement(labels, decision, membership, nearest, distances, memberships, threshold_of(model))
 
 
 def threshold_of(model: Model) -> float:

@@ -15,7 +15,6 @@ from openworld.service.judging import as_features, judge
 from openworld.service.results import (
     Conflict,
     Item,
-    Near,
     NotFound,
     Outcome,
     Preview,
@@ -142,7 +141,7 @@ class Labeller:
         labels = self._labels()
         with self._scribe.living.reading() as (model, _):
             middle = features.mean(axis=0, keepdims=True, dtype=np.float64)
-            names, distances = model.nearest_classes(middle, self._n_nearest)
+            nearest = judge(model, middle, self._n_nearest).nearest(0)
         problem = None
         try:
             label = self._check_label(label)
@@ -152,7 +151,7 @@ class Labeller:
             label,
             label not in labels,
             sum(sample.label is None for sample in found),
-            tuple(map(Near, names[0].tolist(), distances[0].tolist())),
+            nearest,
             _similar_names(label, labels),
             {sample.id: sample.label for sample in found if sample.label is not None},
             problem,

@@ -59,6 +59,7 @@ class Recognition:
             judgement.membership,
             judgement.nearest_labels,
             judgement.nearest_distances,
+            judgement.nearest_memberships,
             ids,
             judgement.threshold,
             version,

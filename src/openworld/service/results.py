@@ -89,8 +89,9 @@ class Answer:
 class Answers:
     """The answers on n samples as columns, all by one version of the model.
 
-    `labels` hold None for unknown and `sample_ids` None for what was not stored. `nearest_labels` and
-    `nearest_distances` have shape (n, k). `threshold` is the model's: tau, or the score of acceptance.
+    `labels` hold None for unknown and `sample_ids` None for what was not stored. `nearest_labels`,
+    `nearest_distances` and `nearest_memberships` have shape (n, k). `threshold` is the model's: tau, or the
+    score of acceptance.
     """
 
     labels: Sequence[str | None]
@@ -98,6 +99,7 @@ class Answers:
     membership: NDArray[np.float64]
     nearest_labels: NDArray[Any]
     nearest_distances: NDArray[np.float64]
+    nearest_memberships: NDArray[np.float64]
     sample_ids: Sequence[int | None]
     threshold: float
     model_version: int
@@ -107,12 +109,8 @@ class Answers:
 
     def rows(self) -> list[Answer]:
         """Return the answers one by one."""
-        nearest = [
-            tuple(map(Near, labels, distances))
-            for labels, distances in zip(
-                self.nearest_labels.tolist(), self.nearest_distances.tolist(), strict=True
-            )
-        ]
+        near = (self.nearest_labels, self.nearest_distances, self.nearest_memberships)
+        nearest = [tuple(map(Near, *row)) for row in zip(*(column.tolist() for column in near), strict=True)]
         columns = (self.labels, self.decision.tolist(), self.membership.tolist(), nearest, self.sample_ids)
         return [Answer(*row, self.model_version) for row in zip(*columns, strict=True)]
 

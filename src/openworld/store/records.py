@@ -27,10 +27,15 @@ class Item:
 
 @dataclass(frozen=True)
 class Near:
-    """A class and its distance to a sample, in the model's metric."""
+    """A class, its distance to a sample in the model's metric, and how likely the sample is of it.
+
+    `membership` is from 0 to 1, not normalized over classes; None between two classes, and for a sample
+    that was stored without it.
+    """
 
     label: str
     distance: float
+    membership: float | None = None
 
 
 @dataclass(frozen=True)

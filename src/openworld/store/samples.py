@@ -42,7 +42,7 @@ class Verdict:
             "answer": self.answer,
             "decision": self.decision,
             "membership": self.membership,
-            "nearest": [[near.label, near.distance] for near in self.nearest],
+            "nearest": [[near.label, near.distance, near.membership] for near in self.nearest],
             "nearest_label": self.nearest[0].label if self.nearest else None,
             "model_version": self.model_version,
         }
@@ -123,7 +123,7 @@ def _row(digest: str, sample: NewSample) -> dict[str, Any]:
 def sample_of(row: Row[Any]) -> Sample:
     """Return the record of a row of `select_samples`."""
     values = list(row[: len(_NAMES)])
-    values[_NEAREST] = tuple(Near(label, distance) for label, distance in values[_NEAREST])
+    values[_NEAREST] = tuple(Near(*near) for near in values[_NEAREST])  # old rows have no memberships
     return Sample(*values)
 
 

@@ -29,6 +29,8 @@ def test_answers_are_those_of_the_world(client, world, things):
     for answer in found["answers"]:
         assert answer["distance"] == answer["nearest"][0]["distance"]
         assert answer["decision"] == pytest.approx(1 - answer["distance"] / 3)
+        for near in answer["nearest"]:
+            assert near["membership"] == pytest.approx(np.clip(1 - near["distance"] / 3, 0, 1))
 
 
 def test_unknown_samples_go_to_the_pool_once(client, things):
@@ -206,6 +208,8 @@ def test_pictures_are_recognized_and_shown_small(picture_client):
     files = [("files", ("night.png", _picture((3, 0, 0)))), ("files", ("sun.jpg", _picture((255, 255, 255))))]
     answers = picture_client.post("/v1/recognize/images", files=files).json()["answers"]
     assert [answer["label"] for answer in answers] == ["dark", None]
+    assert answers[0]["nearest"][0]["membership"] == answers[0]["membership"] > 0.5
+    assert [near["membership"] for near in answers[1]["nearest"]] == [0, 0]
     path = f"/v1/samples/{answers[1]['sample_id']}"
     assert picture_client.get(path).json()["source"] == "sun.jpg"
     small = picture_client.get(path + "/thumbnail")

@@ -14,6 +14,9 @@ class NearClass(BaseModel):
 
     label: str
     distance: float = Field(description="In the model's metric.")
+    membership: float = Field(
+        description="How likely the sample is of this class, from 0 to 1; not normalized over classes."
+    )
 
 
 class RecognizedSample(BaseModel):
@@ -22,7 +25,7 @@ class RecognizedSample(BaseModel):
     label: str | None = Field(description="The class, or null for unknown.")
     unknown: bool
     decision: float = Field(description="Above 0: known.")
-    membership: float = Field(description="From 0 to 1.")
+    membership: float = Field(description="Of the class that decides, from 0 to 1.")
     distance: float = Field(description="To the nearest class.")
     nearest: list[NearClass] = Field(description="The nearest classes, nearest first.")
     sample_id: int | None = Field(description="Of the sample in the pool, where it went there.")
@@ -44,7 +47,7 @@ class Recognized(BaseModel):
                             "decision": 0.21,
                             "membership": 0.93,
                             "distance": 0.48,
-                            "nearest": [{"label": "zebra", "distance": 0.48}],
+                            "nearest": [{"label": "zebra", "distance": 0.48, "membership": 0.93}],
                             "sample_id": None,
                         }
                     ],
