@@ -104,7 +104,8 @@ def test_metrics(client, unknown, things):
 def _answers(decisions: list[float]) -> Answers:
     labels = ["a" if value > 0 else None for value in decisions]
     nothing = np.zeros((len(labels), 0))
-    return Answers(labels, np.array(decisions), np.zeros(len(labels)), nothing, nothing, labels, 1.0, 7)
+    near = nothing, nothing, nothing
+    return Answers(labels, np.array(decisions), np.zeros(len(labels)), *near, labels, 1.0, 7)
 
 
 def test_periods_and_drift(world):
