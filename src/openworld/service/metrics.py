@@ -117,9 +117,8 @@ class Metrics:
             period = self._now()
             period.requests += 1
             period.failed += status >= 500
-            if (
-                len(period.latencies) < _LATENCIES_KEPT and route != "/v1/events"
-            ):  # that lasts as long as a page
+            # A stream of events lasts as long as a page is open.
+            if len(period.latencies) < _LATENCIES_KEPT and route != "/v1/events":
                 period.latencies.append(seconds)
 
     def periods(self, n: int) -> list[Period]:

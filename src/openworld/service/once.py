@@ -64,9 +64,7 @@ class Once:
                 outcome = act()
             finally:
                 self._scribe.beside = None
-            if (
-                outcome.event_id is None
-            ):  # nothing was left to do, and nothing shall be when it is asked again
+            if outcome.event_id is None:  # there was nothing to do, and shall not be when it is asked again
                 with self._database.write() as connection:
                     keep(connection, outcome)
             return outcome

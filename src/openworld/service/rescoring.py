@@ -49,9 +49,8 @@ class Rescorer:
         self._again: list[int] = []
         self._judged_elsewhere = False
         self._wanted = scribe.living.version
-        self._last = Rescored(
-            -1, 0, 0
-        )  # what came to the pool just before a crash may never have been judged
+        # What came to the pool just before a crash may never have been judged.
+        self._last = Rescored(-1, 0, 0)
         self._thread = threading.Thread(target=self._run, name="openworld-rescoring", daemon=True)
         self._thread.start()
 
