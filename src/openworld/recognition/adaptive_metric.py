@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.blas import strmm
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,6 +20,7 @@ Floats = NDArray[np.float32]
 
 LARGEST_SCATTER = 4096
 _ROWS_AT_ONCE = 16384
+_FEW = 4  # samples for which a plain product is quicker than a triangular one
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
 
 
@@ -31,6 +33,7 @@ class Whitening:
     centre : array of shape (L,)
         The mean of the class means.
     map : array of shape (L, L)
+        Upper triangular, C-contiguous.
     shrinkage : float
         How much of the covariance was replaced by a multiple of the identity.
     """
@@ -57,7 +60,11 @@ class Whitening:
 
     def __call__(self, represented: Floats) -> Floats:
         """Whiten represented samples, shape (n, L)."""
-        return np.asarray((represented - self.centre) @ self.map)
+        centred = represented - self.centre
+        if len(centred) < _FEW:
+            return np.asarray(centred @ self.map)
+        # The zeros of the map are left out: half the work.
+        return np.asarray(strmm(1.0, self.map.T, centred.T, lower=True, overwrite_b=True).T)
 
 
 def _root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:

@@ -27,6 +27,7 @@ from openworld.store.samples import features_of
 
 Payload = Mapping[str, Any]
 
+_WORTH = 10  # times as long as a snapshot takes may learning again take
 _AT_ONCE = "Another server acted at the same moment: try again."
 
 
@@ -94,7 +95,7 @@ class Scribe:
             self._base = log.snapshot_histories(connection)[0]
         self._acts = learnt(self.lines)
         self._hashes = _chain(self._base, self.lines, self._acts)
-        self._since_snapshot, self._cost = 0, 0.0
+        self._since_snapshot, self._cost, self._snapshot_seconds = 0, 0.0, 0.0
         self.living = LivingModel(self._rebuilt(self._acts, self._hashes), version)
 
     # -- acts -------------------------------------------------------------------------------------
@@ -193,7 +194,9 @@ class Scribe:
         with self.database.read() as connection:
             kept = set(log.snapshot_histories(connection))
             n_known = max(i for i, history in enumerate(hashes) if history in kept)
+            started = perf_counter()
             model = from_bytes(log.snapshot(connection, hashes[n_known]))
+            self._snapshot_seconds = perf_counter() - started  # writing one takes about as long
             for entry in log.entries(connection, acts[n_known:]):
                 try:
                     apply(model, step_of(entry, lambda ids: features_of(connection, ids)))
@@ -258,15 +261,17 @@ class Scribe:
             self.living.catch_up()
 
     def snapshot_due(self, times: int = 1) -> bool:
-        """Tell whether starting again would take so long that a snapshot is worth it."""
+        """Tell whether starting again would take so long that a snapshot is worth it.
+
+        Acts wait while one is written, so those that take long are made after longer.
+        """
         settings = self._settings
-        return (
-            self._since_snapshot >= times * settings.snapshot_events
-            or self._cost >= times * settings.snapshot_seconds
-        )
+        seconds = max(settings.snapshot_seconds, _WORTH * self._snapshot_seconds)
+        return self._since_snapshot >= times * settings.snapshot_events or self._cost >= times * seconds
 
     def snapshot(self) -> None:
         """Store the model in force, and drop old snapshots."""
+        started = perf_counter()
         with ExitStack() as reading:
             with self._turn:
                 model, _ = reading.enter_context(self.living.reading())
@@ -278,6 +283,7 @@ class Scribe:
             if history not in kept:
                 log.add_snapshot(connection, history, data)
                 log.drop_snapshots(connection, kept[self._settings.snapshots_kept :])
+        self._snapshot_seconds = perf_counter() - started
 
 
 def _chain(base: str, lines: Sequence[Line], acts: Sequence[int]) -> list[str]:

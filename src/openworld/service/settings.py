@@ -16,7 +16,8 @@ class WorldSettings:
     lease_seconds : float
         How long a cluster stays with a person who does nothing.
     snapshot_events, snapshot_seconds : int, float
-        A snapshot is made when so many acts, or acts that took so long, would have to be learnt again.
+        A snapshot is made when so many acts, or acts that took so long, would have to be learnt again; of a
+        model that takes long to write, when it would take ten times as long to learn them.
     snapshots_kept : int
         Snapshots kept beside the first model.
     rescore_batch : int
