@@ -24,6 +24,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 _TIGHTNESS_SAMPLES = 6000
+_FEW, _MANY = 16, 64  # so few of so many scores are quicker to look for one after the other
 
 
 class Judgement(NamedTuple):
@@ -143,14 +144,7 @@ class CurrentModel:
         """Return best class, its decision and membership; the n nearest, their ``1 - s`` and memberships."""
         rows, n = np.arange(len(scores)), min(n, scores.shape[1])
         best, decision = self.best(scores, radial)
-        if n == 1:
-            nearest = scores.argmax(axis=1)[:, np.newaxis]
-        else:
-            nearest = np.sort(np.argpartition(-scores, n - 1, axis=1)[:, :n], axis=1)
-        near = np.take_along_axis(scores, nearest, axis=1)
-        order = np.argsort(-near, axis=1, kind="stable")
-        near = np.take_along_axis(near, order, axis=1)
-        nearest = np.take_along_axis(nearest, order, axis=1)
+        nearest, near = _largest(scores, n)
         if isinstance(radial, float):
             membership, memberships = (self.membership(part, radial) for part in (scores[rows, best], near))
         else:
@@ -232,6 +226,29 @@ def make_model(
     elif previous is None and is_approximate("auto", len(classes)):
         index = ScoreIndex(unit_means.rows, _by_row(penalties, rows))
     return CurrentModel(classes, metric.whitening_, unit_means, rows, penalties, radii, calibration, index)
+
+
+def _largest(scores: Floats, n: int) -> tuple[NDArray[np.intp], Floats]:
+    """Return the positions of the n largest scores of each row, largest first, and these scores.
+
+    Of equals the first comes first.
+    """
+    if n <= _FEW and scores.shape[1] >= _MANY:
+        return _one_by_one(scores, n)
+    found = np.sort(np.argpartition(-scores, n - 1, axis=1)[:, :n], axis=1)
+    largest = np.take_along_axis(scores, found, axis=1)
+    order = np.argsort(-largest, axis=1, kind="stable")
+    return np.take_along_axis(found, order, axis=1), np.take_along_axis(largest, order, axis=1)
+
+
+def _one_by_one(scores: Floats, n: int) -> tuple[NDArray[np.intp], Floats]:
+    rows, left = np.arange(len(scores)), scores.copy()
+    found, largest = np.empty((len(scores), n), dtype=np.intp), np.empty((len(scores), n), dtype=scores.dtype)
+    for i in range(n):
+        found[:, i] = left.argmax(axis=1)
+        largest[:, i] = left[rows, found[:, i]]
+        left[rows, found[:, i]] = -np.inf
+    return found, largest
 
 
 def _by_row(penalties: Floats, rows: NDArray[np.intp]) -> Floats:

@@ -153,13 +153,22 @@ class Batcher:
 
 def as_rows(answers: Answers) -> list[Row]:
     """Return the answers as plain values, one dictionary for each sample."""
+    n_nearest = answers.nearest_labels.shape[1]
+    nearest = [
+        {"label": label, "distance": distance, "membership": membership}
+        for label, distance, membership in zip(
+            answers.nearest_labels.ravel().tolist(),
+            answers.nearest_distances.ravel().tolist(),
+            answers.nearest_memberships.ravel().tolist(),
+            strict=True,
+        )
+    ]
     columns = zip(
         answers.labels,
         answers.decision.tolist(),
         answers.membership.tolist(),
-        answers.nearest_labels.tolist(),
-        answers.nearest_distances.tolist(),
-        answers.nearest_memberships.tolist(),
+        answers.nearest_distances[:, 0].tolist(),
+        range(0, len(nearest), n_nearest),
         answers.sample_ids,
         strict=True,
     )
@@ -169,12 +178,9 @@ def as_rows(answers: Answers) -> list[Row]:
             "unknown": label is None,
             "decision": decision,
             "membership": membership,
-            "distance": distances[0],
-            "nearest": [
-                {"label": name, "distance": distance, "membership": share}
-                for name, distance, share in zip(names, distances, memberships, strict=True)
-            ],
+            "distance": distance,
+            "nearest": nearest[start : start + n_nearest],
             "sample_id": sample_id,
         }
-        for label, decision, membership, names, distances, memberships, sample_id in columns
+        for label, decision, membership, distance, start, sample_id in columns
     ]
