@@ -4,13 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: run test lint bench clean lock install
+LIVING := tests/browser tests/cli tests/distributed tests/service tests/store tests/test_client.py
+
+.PHONY: run test test-living test-rest lint bench clean lock install
 
 run: install  ## the living system on the built-in letters: service and labelling page, embedded SQLite
 	$(BIN)/openworld demo --output demo
 
-test: lint  ## every check and every test
-	$(BIN)/python -m pytest
+test: lint  ## every check and every test, in two processes side by side
+	$(MAKE) -j2 test-living test-rest
+
+test-living:
+	$(BIN)/python -m pytest $(LIVING)
+
+test-rest:
+	$(BIN)/python -m pytest $(LIVING:%=--ignore=%)
 
 lint: install
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.data.npy_header import read_header
 from openworld.data.tables import DataError, _as_labels, _from_lists, _split_columns
 
 _COLUMN_BUFFER = 1 << 18  # of each column of a Parquet file, in place of the whole row group
@@ -267,11 +268,7 @@ _Header = tuple[tuple[int, ...], np.dtype[Any], int]
 def _header(path: str, file: IO[bytes]) -> _Header:
     """Return shape, type and where the numbers begin."""
     try:
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, is_fortran, dtype = read(file)
+        shape, is_fortran, dtype = read_header(file)
     except (ValueError, EOFError) as error:
         raise DataError(f"{path}: not a sound .npy file ({error}).") from error
     if dtype.hasobject or (is_fortran and len(shape) > 1):

@@ -21,6 +21,7 @@ from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from openworld.data.npy_header import read_header
 from openworld.service.api.errors import WORLD_ERRORS, Error, as_http, error_response
 from openworld.service.api.recognition import check_batch, check_may_remember, recognized
 from openworld.service.api.repeats import DESCRIPTION, HEADER, LONGEST, Repeatable, digest_of
@@ -130,11 +131,7 @@ def _header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return shape and type of an array; requests repeat the same few headers."""
     file = io.BytesIO(header)
     try:
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran_order, dtype = read(file, max_header_size=1000)
+        shape, fortran_order, dtype = read_header(file, 1000)
     except Exception as error:  # a damaged head shows itself in many ways
         raise Refused(f"The head of the .npy file cannot be read: {error}") from error
     if dtype.kind not in "fiub" or len(shape) not in (1, 2) or (fortran_order and len(shape) == 2):
