@@ -26,7 +26,7 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: install  ## speed benchmarks; those on real data need OPENWORLD_DATA
+bench: install  ## the short speed benchmarks; that on real data needs OPENWORLD_DATA
 	$(BIN)/python -m benchmarks.speed
 
 install: $(INSTALLED)

@@ -1,4 +1,4 @@
-"""Run all speed benchmarks, one after the other."""
+"""Run the short speed benchmarks, one after the other; the others have commands of their own."""
 
 from __future__ import annotations
 

@@ -194,6 +194,15 @@ def test_features_of_pictures(engine: Cluster, tmp_path: Path) -> None:
         assert np.array_equal(a.y, b.y)
 
 
+def test_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openworld.distributed.engine._SECONDS_TO_CONNECT", 0.5)
+    with (
+        pytest.raises(ValueError, match=r"No Dask scheduler answers at tcp://127.0.0.1:1 .*dask scheduler"),
+        connect("tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
 def test_connect_to_an_address(cluster: Any, engine: Cluster, stream: Stream) -> None:
     with connect(cluster.scheduler_address) as found:
         assert isinstance(found, Cluster)

@@ -19,6 +19,7 @@ from openworld.data.tables import DataError
 _MOST_THREADS = 4
 PARTS_IN_A_SUM = 16  # fixed, as the order of summation must not depend on the number of workers
 _ATTEMPTS = 3
+_SECONDS_TO_CONNECT = 10
 Done = Callable[[int], None]
 
 
@@ -210,7 +211,16 @@ def connect(address: str | None) -> Iterator[Engine]:
         raise ImportError("Working on a Dask cluster needs dask: pip install openworld[scale]") from error
     Client: Any = distributed.Client
     if address != "local":
-        with Client(address, direct_to_workers=True, set_as_default=False) as client:
+        try:
+            client = Client(
+                address, direct_to_workers=True, set_as_default=False, timeout=_SECONDS_TO_CONNECT
+            )
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"No Dask scheduler answers at {address} ({error}): start one with `dask scheduler`, or give "
+                "the address that it prints."
+            ) from error
+        with client:
             yield Cluster(client)
         return
     with (
