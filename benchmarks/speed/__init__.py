@@ -1,1 +1,1 @@
-"""Speed as a ratio against a named rival, both measured in one run."""
+"""Speed as a ratio against a named baseline, both measured in one run."""

@@ -1,6 +1,6 @@
 """Descriptors of pictures per second, one thread, against OpenCV and scikit-image where they are installed.
 
-The rivals are no dependencies. To measure against them as well, in an environment of its own:
+The baselines are no dependencies. To measure against them as well, in an environment of its own:
 `pip install . threadpoolctl opencv-python-headless scikit-image`.
 """
 
@@ -32,7 +32,7 @@ def picture(side: int) -> Picture:
     return np.clip(128 + 2 * sum(layers), 0, 255).astype(np.uint8)
 
 
-def rival(name: str) -> Any:
+def baseline(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
@@ -58,10 +58,10 @@ def opencv_sift(cv2: Any, colour: Picture) -> Callable[[], object]:
 
 
 def benchmarks(side: int) -> list[tuple[str, Callable[[], object], str, Callable[[], object] | None]]:
-    """Return what is measured: name, action, name of the rival, its action."""
+    """Return what is measured: name, action, name of the baseline, its action."""
     colour = picture(side)
     grey = colour[..., 1].copy()
-    cv2, skimage = rival("cv2"), rival("skimage.feature")
+    cv2, skimage = baseline("cv2"), baseline("skimage.feature")
     return [
         (
             "dense SIFT, RGB",
@@ -74,7 +74,7 @@ def benchmarks(side: int) -> list[tuple[str, Callable[[], object], str, Callable
             "HSV",
             lambda: to_hsv(as_pixels(colour)),
             "scikit-image rgb2hsv",
-            (lambda: rival("skimage.color").rgb2hsv(colour)) if skimage else None,
+            (lambda: baseline("skimage.color").rgb2hsv(colour)) if skimage else None,
         ),
         (
             "HOG (31), RGB",
@@ -117,17 +117,21 @@ def visual_words(side: int) -> None:
 
 
 def main() -> None:
-    missing = [name for name, module in (("OpenCV", "cv2"), ("scikit-image", "skimage")) if not rival(module)]
+    missing = [
+        name for name, module in (("OpenCV", "cv2"), ("scikit-image", "skimage")) if not baseline(module)
+    ]
     if missing:
         print(f"Without {' and '.join(missing)}: pip install opencv-python-headless scikit-image")
     with threadpool_limits(1):
         for side in SIDES:
-            for name, action, rival_name, rival_action in benchmarks(side):
-                times = best_times([action] if rival_action is None else [action, rival_action], repeats=15)
+            for name, action, baseline_name, baseline_action in benchmarks(side):
+                times = best_times(
+                    [action] if baseline_action is None else [action, baseline_action], repeats=15
+                )
                 line = f"{side:4} px  {name:18} {1 / times[0]:8.1f} pictures/s"
-                if rival_action is not None:
+                if baseline_action is not None:
                     ratio = times[1] / times[0]
-                    line += f";  {rival_name}: {1 / times[1]:.1f}/s, ours is {ratio:.2f} times as fast"
+                    line += f";  {baseline_name}: {1 / times[1]:.1f}/s, ours is {ratio:.2f} times as fast"
                 print(line, flush=True)
             visual_words(side)
 

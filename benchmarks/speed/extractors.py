@@ -1,6 +1,6 @@
 """Pictures per second of each extractor, from JPEG in memory to features, with one and two workers.
 
-The rivals run in one thread and start from decoded pictures, which favours them: torch eager with the same
+The baselines run in one thread and start from decoded pictures, which favours them: torch eager with the same
 weights as EfficientNet-Lite0, OpenCV's SIFT at the same places (without the words). They are no dependencies;
 to measure against them as well, in an environment of its own:
 `pip install .[images] torch opencv-python-headless`.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.speed.descriptors import SIDES, Picture, opencv_sift, picture, rival
+from benchmarks.speed.descriptors import SIDES, Picture, baseline, opencv_sift, picture
 from benchmarks.speed.measure import best_times
 from openworld.features import HOG, LBP, DenseSIFT, Descriptor, Extractor, VisualWords, load_extractor
 from openworld.features.efficientnet import weights_file
@@ -109,16 +109,18 @@ def opencv_pictures(cv2: Any, pictures: list[Picture]) -> Callable[[], object]:
     return lambda: [action() for action in actions]
 
 
-def measure(extractor: Extractor, side: int, other: str, rival_action: Callable[[], object] | None) -> None:
+def measure(
+    extractor: Extractor, side: int, other: str, baseline_action: Callable[[], object] | None
+) -> None:
     items = jpegs(side)
     actions: list[Callable[[], object]] = [
         lambda: extract(items, extractor, workers=1, batch_size=8),
         lambda: extract(items, extractor, workers=2, batch_size=8),
     ]
-    times = best_times(actions + ([] if rival_action is None else [rival_action]), repeats=REPEATS)
+    times = best_times(actions + ([] if baseline_action is None else [baseline_action]), repeats=REPEATS)
     one, two = (COUNT / time for time in times[:2])
     line = f"{side:4} px  {extractor.id.name:18} {one:8.1f} pictures/s, two workers {two:8.1f}"
-    if rival_action is not None:
+    if baseline_action is not None:
         line += f";  {other}: {COUNT / times[2]:.1f}/s, one worker is {times[2] / times[0]:.2f} times as fast"
     elif other:
         line += f";  {other}: not installed"
@@ -126,7 +128,7 @@ def measure(extractor: Extractor, side: int, other: str, rival_action: Callable[
 
 
 def main() -> None:
-    torch, cv2 = rival("torch"), rival("cv2")
+    torch, cv2 = baseline("torch"), baseline("cv2")
     deep = load_extractor("efficientnet-lite0")
     sift, hog, lbp = (
         words(DenseSIFT(), 1000, "sift"),

@@ -3,8 +3,8 @@
 The class means are in groups of about a hundred, as species are in genera; and once more, for the largest
 sizes, scattered without any groups, which is the worst case for inverted lists. Of five samples four are of
 known classes and one is of a class that was not learnt. For each size one process fits and saves the model,
-one maps it and answers, and one runs exact search and the rivals beside it, in turn. All on one thread; what
-is compared is time of the processor, as others may work on the machine too.
+one maps it and answers, and one runs exact search and the baselines beside it in turn. All on one thread;
+processor time is compared, as others may work on the machine too.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def serve(folder: Path) -> dict[str, float]:
 
 
 def compare(folder: Path) -> dict[str, float]:
-    """Time predictions of our model, exact search and the rivals in turn, on the same samples."""
+    """Time predictions of our model, exact search and the baselines in turn, on the same samples."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -99,9 +99,9 @@ def compare(folder: Path) -> dict[str, float]:
     if len(means) < APPROXIMATE_FROM:
         forced = load(folder / "model.ow").set_params(index="approximate").optimize()
         actions["ours, approximate"] = (lambda: forced.predict(few), len(few))
-    for name, rival in scikit_learn(means).items():
+    for name, baseline in scikit_learn(means).items():
         fewer = few[:50] if len(means) > 100_000 else few
-        actions[name] = (lambda rival=rival, fewer=fewer: rival.predict(fewer), len(fewer))
+        actions[name] = (lambda baseline=baseline, fewer=fewer: baseline.predict(fewer), len(fewer))
     best = dict.fromkeys(actions, float("inf"))
     for _ in range(4):
         for name, (action, n_samples) in actions.items():

@@ -21,7 +21,7 @@ from openworld.baselines.extreme_value_machine import (
 )
 from openworld.testing import contract_checks
 
-RIVALS = [ExtremeValueMachine(), ExtremeValueMachine(cover_threshold=1.5), CosineExtremeValueMachine()]
+BASELINES = [ExtremeValueMachine(), ExtremeValueMachine(cover_threshold=1.5), CosineExtremeValueMachine()]
 
 
 def small_data() -> tuple[Any, Any, Any]:
@@ -35,9 +35,9 @@ def small_data() -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-@pytest.mark.parametrize("rival", RIVALS, ids=str)
-def test_contract(rival: Any, check: Any) -> None:
-    check(rival)
+@pytest.mark.parametrize("baseline", BASELINES, ids=str)
+def test_contract(baseline: Any, check: Any) -> None:
+    check(baseline)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
@@ -70,19 +70,19 @@ def naive_psi(X: Any, y: Any, queries: Any, tail_size: int, metric: Any) -> tupl
 
 
 @pytest.mark.parametrize(
-    ("rival", "metric"), [(ExtremeValueMachine, "euclidean"), (CosineExtremeValueMachine, "cosine")]
+    ("baseline", "metric"), [(ExtremeValueMachine, "euclidean"), (CosineExtremeValueMachine, "cosine")]
 )
-def test_model_one_sample_at_a_time(rival: Any, metric: Any) -> None:
+def test_model_one_sample_at_a_time(baseline: Any, metric: Any) -> None:
     X, y, queries = small_data()
     queries = np.vstack([queries / 2, X[::7] + 0.1])
     at_queries, at_samples = naive_psi(X, y, queries, 10, metric)
-    whole = rival(tail_size=10, cover_threshold=1.5, threshold=0.0).fit(X, y)
+    whole = baseline(tail_size=10, cover_threshold=1.5, threshold=0.0).fit(X, y)
     assert len(whole.extreme_vectors_.points) == len(X)
     expected = np.column_stack([at_queries[:, y == c].max(axis=1) for c in range(4)])
     np.testing.assert_allclose(probability(whole.decision_function(queries)), expected, rtol=2e-3, atol=1e-9)
 
     # Reduction: every sample is covered by a vector of its class that was kept, and fewer are kept.
-    reduced = rival(tail_size=10, cover_threshold=0.3, threshold=0.0).fit(X, y).extreme_vectors_
+    reduced = baseline(tail_size=10, cover_threshold=0.3, threshold=0.0).fit(X, y).extreme_vectors_
     lengths = np.linalg.norm(X, axis=1, keepdims=True) if metric == "cosine" else 1.0
     kept = np.array([np.linalg.norm(X / lengths - point, axis=1).argmin() for point in reduced.points])
     assert len(kept) < len(X)
@@ -144,12 +144,12 @@ def test_many_features_do_not_make_all_scores_equal() -> None:
     assert np.mean(scores.argmax(axis=1) == y[1::2]) > 0.7
 
 
-@pytest.mark.parametrize("rival", [ExtremeValueMachine, CosineExtremeValueMachine])
+@pytest.mark.parametrize("baseline", [ExtremeValueMachine, CosineExtremeValueMachine])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_two_classes_and_single_samples(rival: Any, dtype: Any) -> None:
+def test_two_classes_and_single_samples(baseline: Any, dtype: Any) -> None:
     X, y, _ = small_data()
     two = y < 2
-    model = rival().fit(X[two].astype(dtype), y[two])
+    model = baseline().fit(X[two].astype(dtype), y[two])
     assert np.mean(model.predict(X[two]) == y[two]) > 0.6
     model.partial_fit(np.full((1, 5), -20.0, dtype=dtype), [7])
     model.partial_fit(X[:1].astype(dtype), [8])  # a sample of class 0 again: margins of 0
@@ -157,9 +157,9 @@ def test_two_classes_and_single_samples(rival: Any, dtype: Any) -> None:
     assert model.classes_.tolist() == [0, 1, 7, 8, 9]
     assert model.predict(np.full((1, 5), -20.0)).tolist() == [7]
     assert np.all(np.isfinite(model.decision_function(X)))
-    one_each = rival(threshold=0.0).fit(np.eye(3, dtype=dtype), [0, 1, 2])
+    one_each = baseline(threshold=0.0).fit(np.eye(3, dtype=dtype), [0, 1, 2])
     assert one_each.predict(np.eye(3)).tolist() == [0, 1, 2]
-    alone = rival(threshold=0.0).fit(np.eye(2, dtype=dtype), [0, 0])
+    alone = baseline(threshold=0.0).fit(np.eye(2, dtype=dtype), [0, 0])
     assert np.all(np.isfinite(alone.decision_function(np.eye(2))))
 
 
@@ -178,11 +178,11 @@ def test_tail_size_must_be_positive() -> None:
         ExtremeValueMachine(tail_size=0).fit(X, y)
 
 
-@pytest.mark.parametrize("rival", [ExtremeValueMachine(), CosineExtremeValueMachine()], ids=str)
-def test_digits(rival: Any) -> None:
+@pytest.mark.parametrize("baseline", [ExtremeValueMachine(), CosineExtremeValueMachine()], ids=str)
+def test_digits(baseline: Any) -> None:
     X, y = load_digits(return_X_y=True)
     X, y, X_test, y_test = X[::2], y[::2], X[1::2], y[1::2]
-    model = rival.fit(X[y < 6], y[y < 6]).partial_fit(X[(y == 6) | (y == 7)], y[(y == 6) | (y == 7)])
+    model = baseline.fit(X[y < 6], y[y < 6]).partial_fit(X[(y == 6) | (y == 7)], y[(y == 6) | (y == 7)])
     answers = model.predict(X_test)
     assert np.mean(answers[y_test < 8] == y_test[y_test < 8]) > 0.8
     assert np.mean(answers[y_test >= 8] == -1) > 0.8

@@ -14,13 +14,13 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from openworld.baselines.logistic_regression import MaximumLogit, MaximumProbability
 from openworld.testing import contract_checks
 
-RIVALS = [MaximumLogit(), MaximumProbability()]
+BASELINES = [MaximumLogit(), MaximumProbability()]
 
 
 @pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-@pytest.mark.parametrize("rival", RIVALS, ids=str)
-def test_contract(rival: Any, check: Any) -> None:
-    check(rival)
+@pytest.mark.parametrize("baseline", BASELINES, ids=str)
+def test_contract(baseline: Any, check: Any) -> None:
+    check(baseline)
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
@@ -40,21 +40,21 @@ def test_scores_are_logits_and_probabilities(n_classes: int) -> None:
         np.testing.assert_allclose(probabilities, plain.predict_proba(X), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("rival", RIVALS, ids=str)
+@pytest.mark.parametrize("baseline", BASELINES, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_single_samples(rival: Any, dtype: Any) -> None:
+def test_single_samples(baseline: Any, dtype: Any) -> None:
     X, y = load_digits(return_X_y=True)
     X, y = X[:300].astype(dtype), y[:300]
-    model = rival.__class__().fit(X[y < 4], y[y < 4])
+    model = baseline.__class__().fit(X[y < 4], y[y < 4])
     model.partial_fit(X[y == 7][:1], y[y == 7][:1])
     assert model.classes_.tolist() == [0, 1, 2, 3, 7]
     assert np.all(np.isfinite(model.decision_function(X)))
 
 
-@pytest.mark.parametrize(("rival", "least"), [(MaximumLogit(), 0.5), (MaximumProbability(), 0.7)], ids=str)
-def test_digits(rival: Any, least: float) -> None:
+@pytest.mark.parametrize(("baseline", "least"), [(MaximumLogit(), 0.5), (MaximumProbability(), 0.7)], ids=str)
+def test_digits(baseline: Any, least: float) -> None:
     X, y = load_digits(return_X_y=True)
     X, y, X_test, y_test = X[::2], y[::2], X[1::2], y[1::2]
-    answers = rival.fit(X[y < 8], y[y < 8]).predict(X_test)
+    answers = baseline.fit(X[y < 8], y[y < 8]).predict(X_test)
     assert np.mean(answers[y_test < 8] == y_test[y_test < 8]) > 0.75
     assert np.mean(answers[y_test >= 8] == -1) > least

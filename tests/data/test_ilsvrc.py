@@ -10,7 +10,7 @@ import pytest
 from scipy.io import savemat
 
 from openworld.data.dataset import load_dataset
-from openworld.data.ilsvrc import N_WORDS, read_descriptors, read_visual_words
+from openworld.data.ilsvrc import N_WORDS, read_visual_words
 from openworld.data.tables import DataError
 
 
@@ -84,54 +84,3 @@ def test_no_pictures(tmp_path: Path) -> None:
     save_words(tmp_path / "n1.sbow.mat", [])
     with pytest.raises(DataError, match="no visual words found"):
         read_visual_words(tmp_path)
-
-
-def save_descriptors(path: Path, pictures: list[np.ndarray[Any, Any]]) -> None:
-    """Write a struct array `image_vldsift` (n x 1) as the competition's own program does."""
-    table = np.zeros((len(pictures), 1), dtype=[("ID", object), ("vldsift", object)])
-    for i, descriptors in enumerate(pictures):
-        n = len(descriptors)
-        fields = {
-            "x": np.arange(n, dtype=np.float32)[None],
-            "y": 10 + np.arange(n, dtype=np.float32)[None],
-            "scale": np.full((1, n), 2, dtype=np.int8),
-            "norm": np.full((1, n), 0.5, dtype=np.float32),
-            "desc": descriptors.T.astype(np.float32),
-        }
-        table[i, 0] = (f"{path.name.split('.')[0]}_{i}", fields)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    savemat(path, {"image_vldsift": table}, do_compression=True)
-
-
-def test_descriptors(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    first = [random.random((3, 128)), random.random((1, 128)), np.empty((0, 128))]
-    second = [random.random((2, 128))]
-    save_descriptors(tmp_path / "train" / "n01440764.vldsift.mat", first)
-    save_descriptors(tmp_path / "train" / "n01443537.vldsift.mat", second)
-    found = list(read_descriptors(tmp_path))
-    assert [picture.label for picture in found] == ["n01440764"] * 3 + ["n01443537"]
-    assert [picture.name for picture in found] == [
-        "n01440764_0", "n01440764_1", "n01440764_2", "n01443537_0"
-    ]  # fmt: skip
-    for picture, given in zip(found, first + second, strict=True):
-        n = len(given)
-        assert picture.descriptors.dtype == np.float32
-        np.testing.assert_array_equal(picture.descriptors, given.astype(np.float32))
-        assert picture.places.tolist() == [[i, 10 + i] for i in range(n)]
-        assert picture.scales.tolist() == [2] * n
-        assert picture.norms.tolist() == [0.5] * n
-
-
-def test_descriptors_that_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no \.vldsift\.mat files"):
-        list(read_descriptors(tmp_path))
-    path = tmp_path / "n1.vldsift.mat"
-    one = {"x": [1, 2], "y": [1, 2], "scale": [0, 0], "norm": [1, 1], "desc": np.zeros((128, 3))}
-    for variables in ({"a": 1}, {"image_vldsift": np.eye(2)}, {"image_vldsift": {"vldsift": one}}):
-        savemat(path, variables)
-        with pytest.raises(DataError, match=r"n1\.vldsift\.mat: not an ILSVRC'10 file of dense SIFT"):
-            list(read_descriptors(tmp_path))
-    path.write_bytes(b"nothing at all")
-    with pytest.raises(DataError, match=r"n1\.vldsift\.mat: not an ILSVRC'10 file of dense SIFT"):
-        list(read_descriptors(tmp_path))

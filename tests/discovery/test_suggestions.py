@@ -3,12 +3,11 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openworld.discovery import near_duplicate_names, similar
+from openworld.discovery import near_duplicate_names
 from openworld.discovery.suggestions import edit_distance
 
 words = st.text(alphabet="abcß é", max_size=7)
@@ -91,28 +90,3 @@ def test_edit_distance_is_that_of_the_definition(first, second, enough):
     for found in (edit_distance(first, second, enough), edit_distance(second, first, enough)):
         assert found == expected or min(found, expected) > enough
     assert edit_distance(first, second, 99) == expected
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_similar_is_what_brute_force_finds(dtype, monkeypatch):
-    monkeypatch.setattr("openworld.discovery.suggestions._ROWS_AT_ONCE", 7)
-    random = np.random.default_rng(0)
-    vectors, query = random.normal(size=(50, 6)).astype(dtype), random.normal(size=6).astype(dtype)
-    cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
-    positions, angles = similar(vectors, query, 8)
-    assert positions.tolist() == np.argsort(-cosines)[:8].tolist()
-    np.testing.assert_allclose(np.cos(angles), np.sort(cosines)[::-1][:8], atol=1e-5)
-
-
-def test_similar_by_hand():
-    vectors = np.array([[0.0, 2.0], [5.0, 0.0], [0.0, 0.0], [-1.0, 0.0], [3.0, 3.0]])
-    positions, angles = similar(vectors, np.array([0.5, 0.0]))
-    assert positions.tolist() == [1, 4, 0, 2, 3]
-    np.testing.assert_allclose(angles, np.pi * np.array([0, 0.25, 0.5, 0.5, 1]))
-
-
-def test_similar_refuses_a_query_of_another_size_and_no_answer():
-    with pytest.raises(ValueError, match=r"query must have shape \(3,\)"):
-        similar(np.eye(3), np.ones(2))
-    with pytest.raises(ValueError, match="n must be at least 1"):
-        similar(np.eye(3), np.ones(3), 0)

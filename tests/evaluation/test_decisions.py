@@ -69,12 +69,3 @@ def test_swapped_arguments_are_refused():
     y_true, y_pred = [0, 1, 7], [0, 1, -1]
     with pytest.raises(ValueError, match="y_pred holds 7"):
         Decisions.of(y_pred, y_true, [0, 1], -1)
-
-
-def test_resample_draws_known_and_unknown_separately():
-    decisions = Decisions.of([0, 1, 2, 9, 9], [0, 1, 2, -1, 0], [0, 1, 2], -1)
-    resampled = decisions.resample(np.random.default_rng(0))
-    assert resampled.known_true.size == 3
-    assert resampled.unknown_pred.size == 2
-    # each known sample was right, and samples are drawn whole: truth and decision stay together
-    assert resampled.known_correct.all()

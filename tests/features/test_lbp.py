@@ -123,7 +123,7 @@ def test_constant_pictures_have_one_pattern():
         assert np.flatnonzero(LBP().histogram(picture)).tolist() == [UNIFORM.index(255)]
 
 
-def test_a_bright_pixel_is_a_spot_and_its_neighbours_see_it():
+def test_a_bright_pixel_is_a_spot_and_its_neighbors_see_it():
     picture = np.zeros((5, 5))
     picture[2, 2] = 1
     codes = local_binary_codes(picture)

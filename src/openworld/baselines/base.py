@@ -1,4 +1,4 @@
-"""What the rivals share: labels, samples kept for retraining, and a threshold found as ours is."""
+"""What the baselines share: labels, samples kept for retraining, and a threshold found as ours is."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Scorer = Callable[[NDArray[Any]], NDArray[np.float64]]
 _CHUNK_ROWS = 2048
 
 
-class Rival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A recognizer that scores every class and answers unknown where the best score is below a threshold.
 
     A subclass has `_train(X, codes, n_classes)`, which returns a scorer: a function from samples to one
     score per class, larger for more likely, shape (n, K).
 
-    `partial_fit` keeps all samples and trains again on them; a rival that learns without them
+    `partial_fit` keeps all samples and trains again on them; a baseline that learns without them
     overrides it, and says so with ``retrains = False``. The threshold is found by cross-class
     validation: some classes play unknown to a system trained on the others.
 

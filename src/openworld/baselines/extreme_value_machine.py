@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.weibull import fit_weibull
 from openworld.index import ExactIndex
 from openworld.recognition import CrossClassValidation
@@ -200,7 +200,7 @@ def prepared(samples: NDArray[Any], cosine: bool) -> Floats:
     return np.asarray(samples / np.where(lengths > 0, lengths, 1.0))
 
 
-class ExtremeValueMachine(Rival):
+class ExtremeValueMachine(Baseline):
     """Extreme Value Machine with Euclidean distance.
 
     Rudd, Jain, Scheirer, Boult, "The extreme value machine", TPAMI 2018. Around every sample x_i a Weibull

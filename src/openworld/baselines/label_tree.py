@@ -12,14 +12,14 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import standardizer
 from openworld.recognition import CrossClassValidation
 
 Floats = NDArray[np.float64]
 
 
-class LabelTree(Rival):
+class LabelTree(Baseline):
     """A probabilistic label tree; the score of a class is the probability of its path.
 
     After Bengio, Weston & Grangier 2010, Deng, Satheesh, Berg & Fei-Fei 2011, and Liu, Sadeghi, Tappen,
@@ -38,7 +38,7 @@ class LabelTree(Rival):
     branching : int, default=16
         The largest number of branches of a node.
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     def __init__(

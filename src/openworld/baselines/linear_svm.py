@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.recognition import CrossClassValidation
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 _UNBOUNDED = 1e6
 
 
-class LinearSVM(Rival):
+class LinearSVM(Baseline):
     """One linear SVM per class against the rest; the score is the margin ``w_c . x + b_c``.
 
     The closed-set classifier of the papers on open set recognition, given a band of rejection: the sample
@@ -33,7 +33,7 @@ class LinearSVM(Rival):
     C : float, default=3.0
         How much errors cost, for features scaled to a mean squared length of 1.
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     def __init__(

@@ -10,10 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 
 
-class MaximumLogit(Rival):
+class MaximumLogit(Baseline):
     """Multinomial logistic regression retrained on everything; the score is the logit of each class.
 
     Hendrycks et al., "Scaling out-of-distribution detection for real-world settings", 2022. Samples

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.index import ExactIndex
 from openworld.recognition import ClassStatistics, CrossClassValidation, OpenWorldError
 from openworld.recognition.adaptive_metric import oracle_approximating_shrinkage
@@ -61,8 +61,8 @@ def shrunk(covariance: Floats, n_samples: float, shrinkage: float | None) -> Flo
     return np.asarray(result)
 
 
-class StatisticsRival(Rival):
-    """A rival whose scorer is made of counts, means and pooled scatter, all of them sums.
+class StatisticsBaseline(Baseline):
+    """A baseline whose scorer is made of counts, means and pooled scatter, all of them sums.
 
     Pieces and order make no difference. Stored are K x D and D x D numbers, and a few samples of each
     class with which the threshold is found anew whenever samples come: Mahalanobis distances shrink as
@@ -140,7 +140,7 @@ class _MinusSquaredDistance:
         return -self.classes.squared_distances(samples)
 
 
-class Mahalanobis(StatisticsRival):
+class Mahalanobis(StatisticsBaseline):
     """Minus the squared Mahalanobis distance to each class mean, with one covariance for all classes.
 
     Lee, Lee, Lee, Shin, "A simple unified framework for detecting out-of-distribution samples and

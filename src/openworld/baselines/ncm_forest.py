@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.recognition import CrossClassValidation
 from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
 
@@ -19,7 +19,7 @@ Positions = NDArray[np.intp]
 _SETS, _DIVISIONS = 4, 16
 
 
-class NCMForest(Rival):
+class NCMForest(Baseline):
     """A forest of nearest-class-mean trees; the score is the share of each class in the leaves reached.
 
     Ristin, Guillaumin, Gall & Van Gool, "Incremental learning of NCM forests for large-scale image
@@ -44,7 +44,7 @@ class NCMForest(Rival):
         Leaves of fewer samples are not split.
     random_state : int, default=0
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     retrains = False

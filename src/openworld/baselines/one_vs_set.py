@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import fit_linear_svm, standardizer
 from openworld.recognition import CrossClassValidation
 
@@ -19,7 +19,7 @@ _EMPIRICAL_WEIGHT = 2.0
 _LEAST_WIDTH = 1e-4
 
 
-class OneVsSet(Rival):
+class OneVsSet(Baseline):
     """A linear SVM per class whose positive half-space is cut off by a second plane.
 
     Scheirer, Rocha, Sapkota & Boult, "Toward open set recognition", 2013. Between the near plane A
@@ -36,7 +36,7 @@ class OneVsSet(Rival):
     on training scores and each move takes the better of the best near plane and the best far plane
     for the other one fixed, where the authors' program moves in single steps; a class of one sample has the
     slab of the SVM's plane and its mirror image. The threshold on the score, by cross-class
-    validation as for all rivals, widens or narrows all slabs alike. A slab is unbounded along its planes,
+    validation as for all baselines, widens or narrows all slabs alike. A slab is unbounded along its planes,
     so the accepted region is, too. Samples are divided by their length and standardized first.
 
     Parameters
@@ -46,7 +46,7 @@ class OneVsSet(Rival):
     near_pressure, far_pressure : float, default=0
         p_A and p_Omega: how much empty margins at the two planes count as risk.
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import standardizer
 from openworld.recognition import CrossClassValidation
 from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
@@ -23,7 +23,7 @@ Step = Callable[[Floats, NDArray[np.int64], Floats, Floats], None]
 _KEPT_PER_CLASS, _KEPT_IN_ALL = 10, 1000
 
 
-class OnlineLinear(Rival):
+class OnlineLinear(Baseline):
     """One row of weights per class against the rest, changed sample by sample; the score is the margin.
 
     A subclass has `_rule`. A class nobody announced starts a new row of zeros. `partial_fit` passes over
@@ -39,7 +39,7 @@ class OnlineLinear(Rival):
         Passes over the samples of each `fit` and `partial_fit`, each in another random order.
     random_state : int, default=0
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     retrains = False
@@ -108,7 +108,7 @@ class Pegasos(OnlineLinear):
     n_epochs, random_state
         As in `OnlineLinear`.
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class PassiveAggressive(OnlineLinear):
     n_epochs, random_state
         As in `OnlineLinear`.
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     def __init__(

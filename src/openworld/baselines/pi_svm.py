@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import OneClassSVM
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import one_vs_rest, standardizer
 from openworld.baselines.weibull import Weibull, fit_upper_tail
 from openworld.recognition import CrossClassValidation
@@ -22,7 +22,7 @@ _HELD_OUT_FOLDS = 3
 _NU = 0.1
 
 
-class PISVM(Rival):
+class PISVM(Baseline):
     """An RBF SVM per class against the rest, calibrated to a probability of inclusion.
 
     Jain, Scheirer & Boult, "Multi-class open set recognition using probability of inclusion", 2014. The
@@ -47,7 +47,7 @@ class PISVM(Rival):
     C : float, default=10.0
         How much errors cost.
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
 from openworld.baselines.base import Scorer
-from openworld.baselines.mahalanobis import StatisticsRival, shrunk
+from openworld.baselines.mahalanobis import StatisticsBaseline, shrunk
 from openworld.recognition import ClassStatistics, CrossClassValidation
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ class LinearDiscriminants:
         return np.asarray(softmax(self.discriminants(samples), axis=1))
 
 
-class StreamingLDA(StatisticsRival):
+class StreamingLDA(StatisticsBaseline):
     """Linear discriminants of running class means and one running covariance (Deep SLDA).
 
     Hayes & Kanan, "Lifelong machine learning with deep streaming linear discriminant analysis", CVPR

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import one_vs_rest, standardizer
 from openworld.baselines.pi_svm import (
     TAIL_PER_SUPPORT_VECTOR,
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 _LEAST_ONE_CLASS_PROBABILITY = 0.001
 
 
-class WSVM(Rival):
+class WSVM(Baseline):
     """The Weibull-calibrated SVM, a compact abating probability model.
 
     Scheirer, Jain & Boult, "Probability models for open set recognition", 2014. The score of class y is
@@ -47,7 +47,7 @@ class WSVM(Rival):
     C : float, default=10.0
         How much errors of the machines against the rest cost.
     threshold, unknown_label
-        As in `Rival`.
+        As in `Baseline`.
     """
 
     accepts_bounded_region = True

@@ -45,7 +45,7 @@ def fit(
         Recognizer,
         typer.Option(
             help="openworld is the recommended one; nno is the paper's; ncm never answers unknown; "
-            "softmax-threshold is the paper's rival."
+            "softmax-threshold is the paper's baseline."
         ),
     ] = Recognizer.openworld,
     tau: Annotated[

@@ -5,7 +5,7 @@ Pure functions of arrays: samples come as vectors in metric space with their ids
 
 from openworld.discovery.clusters import Cancelled, Cluster, Clustering, find_clusters, look_first
 from openworld.discovery.projection import PoolMap, map_2d
-from openworld.discovery.suggestions import near_duplicate_names, similar
+from openworld.discovery.suggestions import near_duplicate_names
 
 __all__ = [
     "Cancelled",
@@ -16,5 +16,4 @@ __all__ = [
     "look_first",
     "map_2d",
     "near_duplicate_names",
-    "similar",
 ]

@@ -1,18 +1,11 @@
-"""Hints for the person who names things: names that nearly exist already, samples that look alike."""
+"""Existing names that a new name may duplicate."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.floating[Any]]
-
-_ROWS_AT_ONCE = 16_384
 _TOO_MANY = 3
 
 
@@ -43,35 +36,6 @@ def near_duplicate_names(name: str, existing: Iterable[str]) -> list[str]:
     return [other for _, other in sorted(found, key=lambda pair: pair[0])]
 
 
-def similar(vectors: Floats, query: Floats, n: int = 10) -> tuple[NDArray[np.intp], Floats]:
-    """Find the vectors with the smallest angle to a query.
-
-    Parameters
-    ----------
-    vectors : array of shape (n_vectors, d)
-    query : array of shape (d,)
-    n : int, default=10
-
-    Returns
-    -------
-    positions : array of shape (min(n, n_vectors),)
-        Rows of `vectors`, the nearest first; equal angles in the order of the rows.
-    angles : array of the same shape
-        In radians. A vector of length zero is at a right angle to everything.
-    """
-    if query.shape != vectors.shape[1:]:
-        raise ValueError(f"query must have shape {vectors.shape[1:]}, as the vectors; got {query.shape}.")
-    if n < 1:
-        raise ValueError(f"n must be at least 1; got {n}.")
-    cosines = np.zeros(len(vectors))
-    direction = _unit(query[np.newaxis].astype(np.float64))[0].astype(vectors.dtype)
-    for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        block = slice(start, start + _ROWS_AT_ONCE)
-        cosines[block] = _unit(vectors[block]) @ direction
-    nearest = np.argsort(-cosines, kind="stable")[:n]
-    return nearest, np.arccos(np.clip(cosines[nearest], -1.0, 1.0))
-
-
 def edit_distance(first: str, second: str, enough: int) -> int:
     """Return the fewest insertions, deletions, replacements and swaps of neighbors (each letter in one).
 
@@ -89,11 +53,6 @@ def edit_distance(first: str, second: str, enough: int) -> int:
         if min(row) > enough and min(rows[-2]) > enough - 1:
             return enough + 1
     return rows[-1][-1]
-
-
-def _unit(vectors: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0).astype(vectors.dtype))
 
 
 def _plain(name: str) -> str:

@@ -110,14 +110,6 @@ class Decisions:
         rejected: BoolArray = self.unknown_pred == REJECTED
         return rejected
 
-    def resample(self, rng: np.random.Generator) -> Decisions:
-        """Draw N known and N' unknown samples with replacement."""
-        known = rng.integers(self.known_true.size, size=self.known_true.size)
-        unknown = rng.integers(self.unknown_pred.size, size=self.unknown_pred.size)
-        return Decisions(
-            self.known_true[known], self.known_pred[known], self.unknown_pred[unknown], self.n_classes
-        )
-
 
 def _labels(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return a copy of `values` as a one-dimensional array of numbers or of text."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from openworld.evaluation.decisions import BoolArray, Decisions, IntArray
-from openworld.evaluation.intervals import Interval, bootstrap_interval, fold_interval
+from openworld.evaluation.intervals import Interval, fold_interval
 from openworld.evaluation.score_measures import (
     OSCRCurve,
     Scores,
@@ -31,7 +31,6 @@ __all__ = [
     "Scores",
     "aupr",
     "auroc",
-    "bootstrap_interval",
     "ccr_at_fpr",
     "closed_set_accuracy",
     "fold_interval",

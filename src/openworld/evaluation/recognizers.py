@@ -1,4 +1,4 @@
-"""The recognizers that experiments know by name: ours, the paper's, and every rival."""
+"""The recognizers that experiments know by name: ours, the paper's, and every baseline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openworld.baselines.linear_svm import LinearSVM
 from openworld.baselines.logistic_regression import MaximumLogit, MaximumProbability
 from openworld.baselines.mahalanobis import Mahalanobis, RelativeMahalanobis
 from openworld.baselines.ncm_forest import NCMForest
-from openworld.baselines.nearest_neighbours import NearestNeighbourDistance, OpenSetNearestNeighbour
+from openworld.baselines.nearest_neighbors import NearestNeighborDistance, OpenSetNearestNeighbor
 from openworld.baselines.one_vs_set import OneVsSet
 from openworld.baselines.online_linear import PassiveAggressive, Pegasos
 from openworld.baselines.openmax import OpenMax
@@ -31,7 +31,7 @@ RECOGNIZERS: dict[str, Callable[[], Any]] = {
     "openworld": OpenWorldRecognizer,
     "NCM": NearestClassMean,
     "NNO": NearestNonOutlier,
-    # NNO with the objective of all the rivals below, for a fair comparison of open-world error.
+    # NNO with the objective of all the baselines below, for a fair comparison of open-world error.
     "NNO-eq9": lambda: NearestNonOutlier(tau=CrossClassValidation(OpenWorldError())),
     "NCM-STH": SoftmaxThreshold,
     "1-vs-Set": OneVsSet,
@@ -45,8 +45,8 @@ RECOGNIZERS: dict[str, Callable[[], Any]] = {
     "EVM": ExtremeValueMachine,
     "EVM-cosine": CosineExtremeValueMachine,
     "OpenMax": OpenMax,
-    "OSNN": OpenSetNearestNeighbour,
-    "kNN-distance": NearestNeighbourDistance,
+    "OSNN": OpenSetNearestNeighbor,
+    "kNN-distance": NearestNeighborDistance,
     "Mahalanobis": Mahalanobis,
     "relative-Mahalanobis": RelativeMahalanobis,
     "streaming-LDA": StreamingLDA,

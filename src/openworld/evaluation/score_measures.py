@@ -1,4 +1,4 @@
-"""Measures that read scores before any threshold: ROC, precision and recall, OSCR.
+"""Measures of scores before any threshold: ROC, precision and recall, OSCR.
 
 A sample is accepted at threshold t when its score is >= t. Tied samples are accepted together, so no
 measure depends on the order of the samples.
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import auc, average_precision_score, roc_auc_score
 
 from openworld.evaluation.decisions import BoolArray, IntArray
 
@@ -22,7 +23,7 @@ class Scores:
     """How known each of N known and N' unknown test samples looks to a recognizer.
 
     Make it with :meth:`of`. The measures depend on the order of the scores alone, so they are kept as
-    ranks: equal scores have equal rank, and a resample need not be sorted again.
+    ranks, which are finite even where a score is minus infinity.
 
     Attributes
     ----------
@@ -73,18 +74,6 @@ class Scores:
         thresholds, rank = np.unique(np.concatenate([known, unknown]), return_inverse=True)
         return cls(thresholds, rank[: known.size], rank[known.size :], correct)
 
-    def resample(self, rng: np.random.Generator) -> Scores:
-        """Draw N known and N' unknown samples with replacement."""
-        known = rng.integers(self.known_rank.size, size=self.known_rank.size)
-        unknown = rng.integers(self.unknown_rank.size, size=self.unknown_rank.size)
-        return Scores(
-            self.thresholds, self.known_rank[known], self.unknown_rank[unknown], self.known_correct[known]
-        )
-
-    def count(self, ranks: IntArray) -> IntArray:
-        """Return how many of `ranks` fall on each threshold, of shape (n_thresholds,)."""
-        return np.bincount(ranks, minlength=self.thresholds.size)
-
 
 class OSCRCurve(NamedTuple):
     """The open-set classification rate curve, from "reject everything" to "accept everything".
@@ -109,7 +98,7 @@ def auroc(scores: Scores) -> float:
 
     ``P(s > s') + P(s = s') / 2`` for the scores s of a known and s' of an unknown sample.
     """
-    return _pairs_won(scores, scores.known_rank) / scores.known_rank.size
+    return float(roc_auc_score(*_labeled_ranks(scores)))
 
 
 def aupr(scores: Scores) -> float:
@@ -119,11 +108,7 @@ def aupr(scores: Scores) -> float:
     with recall R(t) the share of known samples with score >= t and precision P(t) the share of known
     ones among all samples with score >= t. A random score gives about N / (N + N').
     """
-    known = scores.count(scores.known_rank)[::-1]
-    accepted = np.cumsum(known + scores.count(scores.unknown_rank)[::-1])
-    gains = known > 0  # elsewhere recall stands still, and in a resample `accepted` may be 0
-    precision = np.cumsum(known)[gains] / accepted[gains]
-    return float(known[gains] @ precision / scores.known_rank.size)
+    return float(average_precision_score(*_labeled_ranks(scores)))
 
 
 def oscr_curve(scores: Scores) -> OSCRCurve:
@@ -151,7 +136,8 @@ def oscr_area(scores: Scores) -> float:
     an unknown sample. It is the closed-set accuracy when all known samples score above all unknown
     ones, half of it when all scores are equal, and `auroc` when all known samples are correct.
     """
-    return _pairs_won(scores, scores.known_rank[scores.known_correct]) / scores.known_rank.size
+    curve = oscr_curve(scores)
+    return float(auc(curve.false_positive_rate, curve.correct_classification_rate))
 
 
 def ccr_at_fpr(scores: Scores, false_positive_rate: float) -> float:
@@ -190,11 +176,11 @@ def _scores(name: str, values: npt.ArrayLike) -> FloatArray:
 
 def _accepted(scores: Scores, ranks: IntArray) -> IntArray:
     """Return how many of `ranks` are accepted at +inf and at each threshold, descending."""
-    return np.concatenate([[0], np.cumsum(scores.count(ranks)[::-1])])
+    per_threshold = np.bincount(ranks, minlength=scores.thresholds.size)
+    return np.concatenate([[0], np.cumsum(per_threshold[::-1])])
 
 
-def _pairs_won(scores: Scores, ranks: IntArray) -> float:
-    """Sum over `ranks` the share of unknown samples that rank lower, ties by half."""
-    unknown = scores.count(scores.unknown_rank)
-    twice_won = 2 * np.cumsum(unknown) - unknown
-    return float(twice_won[ranks].sum() / (2 * scores.unknown_rank.size))
+def _labeled_ranks(scores: Scores) -> tuple[BoolArray, IntArray]:
+    """Return whether each sample is known, and its rank, as scikit-learn's metrics take them."""
+    is_known = np.repeat([True, False], [scores.known_rank.size, scores.unknown_rank.size])
+    return is_known, np.concatenate([scores.known_rank, scores.unknown_rank])

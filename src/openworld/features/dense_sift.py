@@ -42,9 +42,9 @@ class DenseSIFT:
     Parameters
     ----------
     step : int, default=5
-        Pixels between neighbouring descriptors.
+        Pixels between neighboring descriptors.
     radii : tuple of int, default=(4, 8)
-        Pixels between the centres of neighbouring bins, one set of descriptors for each.
+        Pixels between the centres of neighboring bins, one set of descriptors for each.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Local binary patterns of 8 neighbours on a circle of radius 1 (Ojala, Pietikäinen, Mäenpää, PAMI 2002)."""
+"""Local binary patterns of 8 neighbors on a circle of radius 1 (Ojala, Pietikäinen, Mäenpää, PAMI 2002)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _PATTERN[list(UNIFORM)] = np.arange(LENGTH - 1)
 class LBP:
     """How often each pattern occurs: 58 uniform patterns and one value for all others.
 
-    Bit p of a code tells whether the neighbour at ``45 p`` degrees, from the right over the top, is at
-    least as bright as the pixel. The diagonal neighbours are interpolated between four pixels. A pattern is
+    Bit p of a code tells whether the neighbor at ``45 p`` degrees, from the right over the top, is at
+    least as bright as the pixel. The diagonal neighbors are interpolated between four pixels. A pattern is
     uniform when there are at most two changes between 0 and 1 around the circle; uniform patterns stand in
     the order of their codes. Colour pictures are turned to grey. The outermost pixels have no code.
 
@@ -43,7 +43,7 @@ class LBP:
     Examples
     --------
     >>> import numpy as np
-    >>> LBP().histogram(np.zeros((8, 8)))[-2:].tolist()  # every neighbour is as bright as the pixel
+    >>> LBP().histogram(np.zeros((8, 8)))[-2:].tolist()  # every neighbor is as bright as the pixel
     [1.0, 0.0]
     """
 

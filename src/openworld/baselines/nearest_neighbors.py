@@ -1,4 +1,4 @@
-"""Rivals that keep every sample: the ratio of nearest distances, and the distance to the k-th neighbour."""
+"""Baselines that keep every sample: the ratio of nearest distances, and the distance to the k-th neighbor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.baselines.base import Rival, Scorer
+from openworld.baselines.base import Baseline, Scorer
 from openworld.index import ExactIndex
 from openworld.recognition import CrossClassValidation
 
@@ -20,7 +20,7 @@ _LARGEST_RATIO = 0.999
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """Stored samples in the order of their classes, and distances to them.
 
     Attributes
@@ -35,7 +35,7 @@ class Neighbours:
     starts: NDArray[np.intp]
 
     @classmethod
-    def of(cls, samples: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Neighbours:
+    def of(cls, samples: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Neighbors:
         """Store samples of classes 0 .. n_classes - 1."""
         order = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes[order], np.arange(n_classes))
@@ -58,13 +58,13 @@ class Neighbours:
 class _DistanceRatio:
     """Scores by the ratio of distances; `spacing` stands in for the other class where there is only one."""
 
-    neighbours: Neighbours
+    neighbors: Neighbors
     spacing: float
 
     def __call__(self, samples: NDArray[Any]) -> Floats:
-        scores = np.empty((len(samples), len(self.neighbours.starts)))
-        for rows, squared in self.neighbours.blocks(samples):
-            scores[rows] = self._scores(self.neighbours.to_classes(squared))
+        scores = np.empty((len(samples), len(self.neighbors.starts)))
+        for rows, squared in self.neighbors.blocks(samples):
+            scores[rows] = self._scores(self.neighbors.to_classes(squared))
         return scores
 
     def _scores(self, distances: Floats) -> Floats:
@@ -84,8 +84,8 @@ def _ratio(nearer: Floats, farther: Floats) -> Floats:
     return ratios
 
 
-class OpenSetNearestNeighbour(Rival):
-    """Open-set nearest neighbour by the ratio of two distances (OSNN).
+class OpenSetNearestNeighbor(Baseline):
+    """Open-set nearest neighbor by the ratio of two distances (OSNN).
 
     Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 2017:
     with t the nearest stored sample and u the nearest one of another class, a sample s is given the class
@@ -98,7 +98,7 @@ class OpenSetNearestNeighbour(Rival):
     objective.
 
     A single known class, which calibration on two classes can leave, has no other class to compare
-    with: ``d / (d + r)`` stands in for the ratio, with r the typical distance between neighbours.
+    with: ``d / (d + r)`` stands in for the ratio, with r the typical distance between neighbors.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ class OpenSetNearestNeighbour(Rival):
     retrains = False
 
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
-        neighbours = Neighbours.of(X, codes, n_classes)
-        return _DistanceRatio(neighbours, _spacing(neighbours) if n_classes == 1 else 1.0)
+        neighbors = Neighbors.of(X, codes, n_classes)
+        return _DistanceRatio(neighbors, _spacing(neighbors) if n_classes == 1 else 1.0)
 
     def _find_threshold(self, X: NDArray[Any], codes: NDArray[np.intp]) -> float:
         found = super()._find_threshold(X, codes)
@@ -121,32 +121,32 @@ class OpenSetNearestNeighbour(Rival):
         return max(found, -_LARGEST_RATIO) if calibrated else found
 
 
-def _spacing(neighbours: Neighbours) -> float:
+def _spacing(neighbors: Neighbors) -> float:
     """Return the median distance of a stored sample to the nearest other one."""
-    samples = neighbours.index.means
+    samples = neighbors.index.means
     if len(samples) == 1:
         return 1.0
-    nearest = [np.partition(squared, 1, axis=1)[:, 1] for _, squared in neighbours.blocks(samples)]
+    nearest = [np.partition(squared, 1, axis=1)[:, 1] for _, squared in neighbors.blocks(samples)]
     return float(np.sqrt(np.median(np.concatenate(nearest)))) or 1.0
 
 
 @dataclass(frozen=True)
-class _DistanceToNeighbour:
-    """Minus the distance to the k-th neighbour, less what a class is farther away than the nearest one."""
+class _DistanceToNeighbor:
+    """Minus the distance to the k-th neighbor, less what a class is farther away than the nearest one."""
 
-    neighbours: Neighbours
+    neighbors: Neighbors
     k: int
 
     def __call__(self, samples: NDArray[Any]) -> Floats:
-        scores = np.empty((len(samples), len(self.neighbours.starts)))
-        for rows, squared in self.neighbours.blocks(_unit(samples)):
-            distances = self.neighbours.to_classes(squared)
+        scores = np.empty((len(samples), len(self.neighbors.starts)))
+        for rows, squared in self.neighbors.blocks(_unit(samples)):
+            distances = self.neighbors.to_classes(squared)
             kth = np.sqrt(np.partition(squared, self.k - 1, axis=1)[:, self.k - 1 : self.k])
             scores[rows] = distances.min(axis=1, keepdims=True) - distances - kth
         return scores
 
 
-class NearestNeighbourDistance(Rival):
+class NearestNeighborDistance(Baseline):
     """Distance to the k-th nearest sample, all samples divided by their length (deep kNN).
 
     Sun, Ming, Zhu, Li, "Out-of-distribution detection with deep nearest neighbors", ICML 2022,
@@ -161,7 +161,7 @@ class NearestNeighbourDistance(Rival):
     Parameters
     ----------
     k : int, default=1
-        Which neighbour; the last one there is, if fewer are stored. The paper's 50 to 1000 are for
+        Which neighbor; the last one there is, if fewer are stored. The paper's 50 to 1000 are for
         thousands of samples per class; for tens of them 1 was best on all data tried.
     threshold : float or CrossClassValidation, optional
         By default cross-class validation with `OpenWorldError`.
@@ -185,7 +185,7 @@ class NearestNeighbourDistance(Rival):
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
         if self.k < 1:
             raise ValueError(f"k must be at least 1; got {self.k}.")
-        return _DistanceToNeighbour(Neighbours.of(_unit(X), codes, n_classes), min(self.k, len(X)))
+        return _DistanceToNeighbor(Neighbors.of(_unit(X), codes, n_classes), min(self.k, len(X)))
 
 
 def _unit(samples: NDArray[Any]) -> Floats:

@@ -10,12 +10,12 @@ from sklearn.base import clone
 from openworld.evaluation.recognizers import RECOGNIZERS
 from openworld.testing import contract_checks
 
-RIVALS = {
+BASELINES = {
     name: make() for name, make in RECOGNIZERS.items() if name not in ("openworld", "NCM", "NNO", "NCM-STH")
 }
 
 
 @pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", BASELINES)
 def test_contract(name: str, check: Any) -> None:
-    check(clone(RIVALS[name]))
+    check(clone(BASELINES[name]))
