@@ -133,6 +133,24 @@ def test_a_sample_judged_by_an_old_version_is_judged_again(worlds: list[World], 
     wait_for(lambda: second.sample(late).state == "recognized")
 
 
+def test_acts_that_undo_each_other_are_followed_too(
+    worlds: list[World], things: Draw, state_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heard of together they change no model, but they made versions that the next act has to count from."""
+    first, second, _ = worlds
+    monkeypatch.setattr(second._replicas, "_follow", lambda: None)
+    for _ in range(2):
+        first.learn(things(5, 3), ["teapot"] * 3, "ann")
+        first.undo("ann")
+    second._follow()
+    assert second.version == first.version == 4
+    assert second.rescored(4, PATIENCE) is not None
+    assert second.learn(things(6, 3), ["cup"] * 3, "bob").model_version == 5
+    first._follow()
+    models = [world._scribe.living._front.model for world in (first, second)]
+    assert state_of(models[0]) == state_of(models[1])
+
+
 def test_all_act_at_once_and_take_turns(worlds: list[World], things: Draw, state_of: Any) -> None:
     outcomes: list[Any] = []
     ids = [i for i in worlds[0].recognize(things(11, 30)).sample_ids if i is not None]

@@ -101,6 +101,11 @@ class LivingModel:
             self._front, self._back = self._back, self._front
         self._behind, self._prepared = self._prepared, []
 
+    def renumber(self, version: int) -> None:
+        """Let the copy in force answer under another version, of the same model."""
+        with self._changed:
+            self._front.version = version
+
     def give_up(self) -> None:
         """Throw away what was prepared: the back copy becomes the same as the front again."""
         self._spoiled, self._prepared = True, []

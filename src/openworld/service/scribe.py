@@ -116,7 +116,7 @@ class Scribe:
                     self._acting = False
 
     def follow(self) -> bool:
-        """Take in what other servers have done; return whether that made another model."""
+        """Take in what other servers have done; return whether that made another version."""
         with self._turn:
             return self._follow()
 
@@ -211,7 +211,10 @@ class Scribe:
         return self.lines[-1].id if self.lines else 0
 
     def _follow(self) -> bool:
-        """Take in the acts that another server has written, or that this one wrote without hearing so."""
+        """Take in the acts that another server has written, or that this one wrote without hearing so.
+
+        Acts that undo each other make new versions of the same model: the number is then all that changes.
+        """
         with self.database.read() as connection:
             new = list(log.entries_after(connection, self._last()))
             if not new:
@@ -224,8 +227,8 @@ class Scribe:
             if acts[:n_known] == self._acts:
                 further = log.entries(connection, acts[n_known:])
                 steps = [step_of(entry, lambda ids: features_of(connection, ids)) for entry in further]
-        changed = acts != self._acts
-        if changed:
+        before = self.living.version
+        if acts != self._acts:
             hashes = _chain(self._base, lines, acts)
             if steps is not None:
                 self.living.prepare(steps)
@@ -233,10 +236,12 @@ class Scribe:
                 self.living.replace(self._rebuilt(acts, hashes))
             self._acts, self._hashes = acts, hashes
             self.living.publish(version)
+        else:
+            self.living.renumber(version)
         self.lines = lines
         for entry in new:
             self._tell(entry, made[entry.id].summary if entry.id in made else {}, here=False)
-        return changed
+        return version != before
 
     def _tell(self, entry: Entry, summary: Mapping[str, Any], *, here: bool) -> None:
         self._changes.tell(
