@@ -104,6 +104,8 @@ def test_json_lines(tmp_path: Path) -> None:
     for line in ("[1]", '{"txt": "a"}', '{"text": 3}'):
         with pytest.raises(DataError, match=r"q\.jsonl: line 2 is not of the form"):
             open_source(write(path, '{"text": "a"}\n' + line))
+    with pytest.raises(DataError, match="line 2 is not JSON"):
+        open_source(write(tmp_path / "deep.jsonl", '{"text": "a"}\n{"text": ' + "[" * 100_000 + "\n"))
     with pytest.raises(DataError, match="line 1 is not JSON"):
         open_source(write(path, "text"))
 

@@ -36,6 +36,14 @@ def test_a_parser_that_fails_now_and_then(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(calls) == 3
 
 
+@pytest.mark.parametrize("shape", ["(True, 32)", "(-1, 32)"])
+def test_a_shape_is_made_of_whole_numbers(shape: str) -> None:
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(118).encode()
+    file = io.BytesIO(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head)
+    with pytest.raises(ValueError, match="not made of whole numbers"):
+        read_header(file)
+
+
 def test_one_that_always_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*given: object, **more: object) -> object:
         raise SystemError("no")

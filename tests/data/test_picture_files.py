@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -136,3 +137,17 @@ def test_damaged_encrypted_and_huge_members_are_refused(
     monkeypatch.setattr(picture_files, "LARGEST_MEMBER", 100)
     with pytest.raises(DataError, match="350 bytes in the zip are too many"):
         second.read()
+
+
+def test_special_files_are_not_read(tmp_path: Path) -> None:
+    """A device may have no end, and a pipe that nobody writes to blocks forever."""
+    (tmp_path / "device.png").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "pipe.png")
+    put(tmp_path, "sound.png")
+    (tmp_path / "list.csv").write_text("path\ndevice.png\npipe.png\nsound.png\n")
+    for source in (opened(tmp_path), opened(tmp_path / "list.csv")):
+        device, pipe, sound = source
+        for item in (device, pipe):
+            with pytest.raises(DataError, match="not a regular file"):
+                item.read()
+        assert sound.read() == b"sound.png"

@@ -193,6 +193,19 @@ def test_a_file_that_was_cut_short(tmp_path: Path, X: np.ndarray, y: np.ndarray,
         list(open_stream(path).batches())
 
 
+@pytest.mark.parametrize("name", ["x.npy", "x.labels.npy"])
+def test_a_header_that_promises_more_than_there_is(
+    tmp_path: Path, X: np.ndarray, y: np.ndarray, name: str
+) -> None:
+    write(tmp_path / "x.npy", X, y)
+    there = (tmp_path / name).read_bytes()
+    promised = there.replace(b"(103,", b"(1000000000000,", 1).replace(b" " * 10, b"", 1)
+    (tmp_path / name).write_bytes(promised)
+    assert len(promised) == len(there)
+    with pytest.raises(DataError, match=rf"{name}: .* shape \(1000000000000,.* there are"):
+        open_stream(tmp_path / "x.npy")
+
+
 def test_what_cannot_be_a_stream(tmp_path: Path, X: np.ndarray, y: np.ndarray) -> None:
     with pytest.raises(DataError, match=r"only \.parquet"):
         open_stream(tmp_path / "x.csv")

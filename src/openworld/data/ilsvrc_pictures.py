@@ -16,13 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy.io import loadmat
 
 from openworld.data.picture_files import picture_names
-from openworld.data.sources import Item, Source
+from openworld.data.sources import Item, Source, read_file
 from openworld.data.tables import DataError
 
 _WORDNET_ID = re.compile(r"n\d{8}")
@@ -64,7 +65,7 @@ def open_pictures(folder: Path) -> Source:
 
     def items() -> Iterator[Item]:
         for name, label in zip(names, labels, strict=True):
-            yield Item(name, label, (folder / name).read_bytes)
+            yield Item(name, label, partial(read_file, folder / name))
 
     has_test = any(map(_is_test, names))
     return Source(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
-from openworld.data.sources import Item, Source, in_memory
+from openworld.data.sources import Item, Source, in_memory, read_file
 from openworld.data.tables import DataError
 
 PATH_COLUMNS = ("path", "file", "filename")
@@ -69,7 +70,7 @@ def _json_lines(path: Path, label_column: str | None) -> Source:
             continue
         try:
             record = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # RecursionError: nested thousands of times
             raise DataError(f"{path}: line {line} is not JSON ({error}).") from error
         chosen = choose_column(record, TEXT_COLUMNS) if isinstance(record, dict) else None
         if chosen is None or not isinstance(record[chosen], str):
@@ -103,7 +104,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _file(listed_in: Path, name: str, label: str | None) -> Item:
-    return Item(name, label, (listed_in.parent / name).read_bytes)
+    return Item(name, label, partial(read_file, listed_in.parent / name))
 
 
 def choose_column(columns: Iterable[str], wanted: tuple[str, ...]) -> str | None:

@@ -26,4 +26,7 @@ def _read(file: IO[bytes], most_bytes: int) -> tuple[tuple[int, ...], bool, np.d
     file.seek(0)
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return read(file, max_header_size=most_bytes)
+    shape, fortran_order, dtype = read(file, max_header_size=most_bytes)
+    if any(type(length) is not int or length < 0 for length in shape):  # numpy lets True and -1 pass
+        raise ValueError(f"the shape {shape} is not made of whole numbers")
+    return shape, fortran_order, dtype

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from openworld.data.sources import Item, Source, in_memory
+from openworld.data.sources import Item, Source, in_memory, read_file
 from openworld.data.tables import DataError
 
 # A file that ends so and is no picture, or one that cannot be read here, is told of; others are left out.
@@ -37,7 +37,7 @@ def folder(path: Path) -> Source:
 
     def items() -> Iterator[Item]:
         for name in names:
-            yield Item(name, _first_folder(name), (path / name).read_bytes)
+            yield Item(name, _first_folder(name), partial(read_file, path / name))
 
     labelled = any("/" in name for name in names)
     return Source(str(path), "image", len(names), items, labelled, labels_are_folders=True)
@@ -60,7 +60,7 @@ def picture_names(path: Path) -> list[str]:
 
 def one(path: Path) -> Source:
     """Return a single picture."""
-    return in_memory(str(path), "image", [Item(path.name, None, path.read_bytes)])
+    return in_memory(str(path), "image", [Item(path.name, None, partial(read_file, path))])
 
 
 def zipped(path: Path) -> Source:

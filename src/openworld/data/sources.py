@@ -136,6 +136,13 @@ def with_labels_only(source: Source) -> Source:
     return replace(source, n_items=n_items, items=lambda: (item for item in source if item.label is not None))
 
 
+def read_file(path: Path) -> bytes:
+    """Return the content of a regular file; reading a pipe, a socket or a device could block forever."""
+    if path.exists() and not path.is_file():
+        raise DataError("it is not a regular file, but a pipe, a socket, a device or a folder.")
+    return path.read_bytes()
+
+
 def in_memory(name: str, kind: Kind, items: list[Item], *, labels_are_folders: bool = False) -> Source:
     """Return a source of items that are listed already.
 

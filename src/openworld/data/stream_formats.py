@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -275,7 +276,14 @@ def _header(path: str, file: IO[bytes]) -> _Header:
         raise DataError(
             f"{path}: save it in C order and without objects: np.save(path, np.ascontiguousarray(X))."
         )
-    return shape, dtype, file.tell()
+    start = file.tell()
+    promised, there = math.prod(shape) * dtype.itemsize, file.seek(0, os.SEEK_END) - start
+    if promised > there:  # found here, before anything is planned or reserved for rows that do not exist
+        raise DataError(
+            f"{path}: the file was cut short, or its header is wrong: an array of shape {shape} takes "
+            f"{promised:,} bytes, and there are {there:,}."
+        )
+    return shape, dtype, start
 
 
 def _rows(path: str, file: IO[bytes], header: _Header, start: int, stop: int) -> NDArray[Any]:
