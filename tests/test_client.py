@@ -26,7 +26,7 @@ def address(tmp_path) -> Iterator[str]:
     import uvicorn
 
     from openworld.service.app import create_app, open_world
-    from openworld.service.configuration import load_settings
+    from openworld.service.settings import load_settings
 
     settings = load_settings(database=f"sqlite:///{tmp_path / 'world.db'}", clustering=False)
     model = NearestNonOutlier(EuclideanMetric(standardize=False), tau=2.0).fit(X, ["a", "a", "b", "b"])

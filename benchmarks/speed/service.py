@@ -65,8 +65,8 @@ def _run_bare(pipe: Connection) -> None:
 
 
 def _run_service(pipe: Connection, model: str, folder: str, growth: float = 0.1) -> None:
-    from openworld.service.configuration import load_settings
     from openworld.service.server import serve
+    from openworld.service.settings import load_settings
 
     settings = load_settings(
         model=model,

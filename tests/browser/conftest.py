@@ -17,7 +17,7 @@ import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from openworld.service.app import create_app
-from openworld.service.configuration import ServiceSettings
+from openworld.service.settings import ServiceSettings
 from openworld.service.world import World
 
 _HERE = Path(__file__).parent

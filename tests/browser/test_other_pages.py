@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import expect
 
-from openworld.service.configuration import ServiceSettings
 from openworld.service.results import ClusterDraft, Item
+from openworld.service.settings import ServiceSettings
 
 
 def test_lasso_on_the_map(site: Any, tabs: Any) -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.features.extractor import load_extractor
-from openworld.service.configuration import ServiceSettings
+from openworld.service.settings import ServiceSettings
 from openworld.service.world import World
 
 SETTINGS = ServiceSettings(clustering=False, log_level="error", max_text=40)

@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from openworld.cli.app import app
-from openworld.service.configuration import PREFIX, ServiceSettings, load_settings
 from openworld.service.server import _SECONDS_TO_FINISH
+from openworld.service.settings import PREFIX, ServiceSettings, load_settings
 
 Settings = Callable[..., ServiceSettings]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openworld.service.configuration import PREFIX, ServiceSettings
+from openworld.service.settings import PREFIX, ServiceSettings
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from openworld.service.configuration import load_settings
+from openworld.service.auth.sessions import session_secret
 from openworld.service.results import Change, ClusterDraft, Conflict
-from openworld.service.security.secret import session_secret
+from openworld.service.settings import load_settings
 from openworld.service.world import World
 from openworld.store.notices import Notices
 

@@ -39,8 +39,8 @@ def demo(
     need("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", extra="service")
     from openworld.cli.database import plain_errors
     from openworld.cli.demo_feed import Feed, starting_model
-    from openworld.service.configuration import load_settings
     from openworld.service.server import serve
+    from openworld.service.settings import load_settings
 
     database = output.resolve() / "letters.db"
     letters = draw_letters()

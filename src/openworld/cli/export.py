@@ -24,8 +24,8 @@ def export(
     from openworld.cli.console import messages, need
 
     need("sqlalchemy", "pydantic_settings", extra="service")
-    from openworld.service.configuration import load_settings
     from openworld.service.exporting import FORMS, write
+    from openworld.service.settings import load_settings
     from openworld.service.world import World
 
     if (what, output.suffix) not in FORMS:

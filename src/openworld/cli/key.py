@@ -12,7 +12,7 @@ import typer
 from openworld.cli.database import DatabaseOption, plain_errors
 
 if TYPE_CHECKING:
-    from openworld.service.key_ring import KeyRing
+    from openworld.service.auth.keys import ApiKeys
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the keys of a database.")
 
@@ -38,7 +38,7 @@ def create(
     """Make a key and print its secret, which is not stored: keep it."""
     from openworld.cli.console import messages
 
-    with _key_ring(database) as keys:
+    with _api_keys(database) as keys:
         secret = keys.create(name, role.value)
     messages.print(f"The key of {name} ({role.value}); it is shown once:", markup=False)
     typer.echo(secret)
@@ -47,7 +47,7 @@ def create(
 @app.command("list")
 def list_keys(database: DatabaseOption = None) -> None:
     """List the keys, without their secrets."""
-    with _key_ring(database) as keys:
+    with _api_keys(database) as keys:
         for key in keys.all():
             revoked = "" if key.revoked_at is None else f"  revoked {key.revoked_at:%Y-%m-%d}"
             typer.echo(f"{key.name}  {key.role}  made {key.created_at:%Y-%m-%d}{revoked}")
@@ -56,22 +56,22 @@ def list_keys(database: DatabaseOption = None) -> None:
 @app.command()
 def revoke(name: NameArgument, database: DatabaseOption = None) -> None:
     """Make a key useless, within seconds."""
-    with _key_ring(database) as keys:
+    with _api_keys(database) as keys:
         keys.revoke(name)
 
 
 @contextmanager
-def _key_ring(url: str | None) -> Iterator[KeyRing]:
+def _api_keys(url: str | None) -> Iterator[ApiKeys]:
     from openworld.cli.console import need
 
     need("sqlalchemy", "pydantic_settings", extra="service")
-    from openworld.service.configuration import load_settings
-    from openworld.service.key_ring import KeyRing
+    from openworld.service.auth.keys import ApiKeys
+    from openworld.service.settings import load_settings
     from openworld.store import Database
 
     with plain_errors():
         database = Database(load_settings(database=url).database)
         try:
-            yield KeyRing(database)
+            yield ApiKeys(database)
         finally:
             database.close()

@@ -49,8 +49,8 @@ def serve(
     from openworld.cli.console import need
 
     need("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", extra="service")
-    from openworld.service.configuration import load_settings
     from openworld.service.server import serve as run
+    from openworld.service.settings import load_settings
 
     settings = load_settings(
         config,

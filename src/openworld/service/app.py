@@ -27,19 +27,16 @@ from openworld.service.api import (
 )
 from openworld.service.api.broadcast import Broadcast
 from openworld.service.api.errors import add_handlers
+from openworld.service.auth.authentication import Authenticator
+from openworld.service.auth.sessions import Sessions, session_secret
 from openworld.service.batcher import Batcher
 from openworld.service.clustering_job import ClusteringJob
-from openworld.service.configuration import ServiceSettings
 from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
+from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection
 from openworld.service.pages.router import page_router
-from openworld.service.security.doorkeeper import Doorkeeper
-from openworld.service.security.guard import LOOPBACK_NAMES, Guard
-from openworld.service.security.secret import session_secret
-from openworld.service.security.sessions import Sessions
-from openworld.service.settings import WorldSettings
+from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.service.state import State
-from openworld.service.watching import Watch
 from openworld.service.world import World
 
 _ROUTERS = (recognition, samples, clusters, labels, classes, history, exports, events, session, probes)
@@ -68,7 +65,7 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
         openapi_url="/v1/openapi.json",
         docs_url=None,  # it would load scripts from elsewhere
         redoc_url=None,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # see Metrics and Watch
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # see Metrics and Observation
         lifespan=_living(close_world),
     )
     app.state.service = state
@@ -78,11 +75,11 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
     add_handlers(app)
     app.add_middleware(binary.ArrayRecognition, service=state)
     app.add_middleware(
-        Guard,
+        Protection,
         hosts=(*LOOPBACK_NAMES, *settings.allowed_hosts) if _checks_hosts(settings) else None,
         max_body=int(settings.max_body_mb * 1e6),
     )
-    app.add_middleware(Watch, metrics=state.metrics)
+    app.add_middleware(Observation, metrics=state.metrics)
     setattr(app, "openapi", lambda: _openapi(app))  # noqa: B010 -- FastAPI's own way to change it
     return app
 
@@ -97,7 +94,7 @@ def _state(world: World, settings: ServiceSettings) -> State:
     return State(
         world=world,
         settings=settings,
-        doorkeeper=Doorkeeper(world, settings, sessions),
+        auth=Authenticator(world, settings, sessions),
         inputs=Inputs(world, settings),
         batcher=Batcher(world, metrics.answered),
         clustering=ClusteringJob(world, settings.clustering_seconds, broadcast.tell),

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.service.judging import as_features
 from openworld.service.results import Answers, Item, Refused
+from openworld.service.validation import as_features
 from openworld.service.world import World
 
 Row = dict[str, Any]

@@ -9,9 +9,9 @@ from sqlalchemy import Connection
 
 from openworld.recognition import NearestNonOutlier
 from openworld.service.acts import Features, Forgetting, Merging, Model, Renaming
-from openworld.service.checks import check_name, check_text
 from openworld.service.results import ClassInfo, Near, NotFound, Outcome, PoolFilter
 from openworld.service.scribe import Act, Scribe
+from openworld.service.validation import check_name, check_text
 from openworld.store import people, pool, samples
 from openworld.store.log import Entry
 

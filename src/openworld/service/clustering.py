@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from openworld.service.changes import Changes
-from openworld.service.checks import check_name
 from openworld.service.results import Cluster, ClusterDraft, Conflict, NotFound, Outcome, Refused
 from openworld.service.scribe import Act, Payload, Scribe
+from openworld.service.validation import check_name
 from openworld.store import clusters
 
 

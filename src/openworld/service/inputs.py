@@ -20,8 +20,8 @@ from openworld.features.extractor import (
     load_extractor,
     require_same,
 )
-from openworld.service.configuration import ServiceSettings
 from openworld.service.results import Conflict, Item, Refused
+from openworld.service.settings import ServiceSettings
 from openworld.service.world import World
 
 if TYPE_CHECKING:

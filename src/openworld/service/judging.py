@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from openworld.recognition import NearestNonOutlier
 from openworld.service.acts import Features, Model
-from openworld.service.results import Near, Refused
+from openworld.service.results import Near
 from openworld.store.samples import Verdict
 
 
@@ -70,19 +70,3 @@ def judge(model: Model, X: Features, n_nearest: int) -> Judgement:
 def threshold_of(model: Model) -> float:
     """Return tau, or the score from which a sample is accepted."""
     return model.tau_ if isinstance(model, NearestNonOutlier) else model.calibration_.threshold
-
-
-def as_features(X: ArrayLike, n_features: int) -> Features:
-    """Return samples as they are stored, in float32 or, where that does not hold them, float64; or refuse."""
-    array = np.asarray(X)
-    if array.ndim != 2 or array.shape[1] != n_features:
-        raise Refused(
-            f"The model takes samples of {n_features} numbers; got an array of shape {array.shape}."
-        )
-    if array.dtype.kind not in "fiub":
-        raise Refused(f"A sample is numbers; got {array.dtype}.")
-    dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
-    array = np.ascontiguousarray(array, dtype=dtype)
-    if not np.all(np.isfinite(array)):
-        raise Refused("The samples hold NaN or infinity: look for wrong values.")
-    return array

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from openworld.service.acts import Lesson
-from openworld.service.checks import check_items, check_name, check_text
-from openworld.service.judging import as_features, judge
+from openworld.service.judging import judge
 from openworld.service.results import (
     Conflict,
     Item,
@@ -23,6 +22,7 @@ from openworld.service.results import (
     Sample,
 )
 from openworld.service.scribe import Act, Payload, Scribe
+from openworld.service.validation import as_features, check_items, check_name, check_text
 from openworld.store import clusters, samples
 from openworld.store.log import Entry
 from openworld.store.samples import Mark, NewSample

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from numpy.typing import ArrayLike
 
 from openworld.service.changes import Changes
-from openworld.service.checks import check_items
-from openworld.service.judging import as_features, judge
+from openworld.service.judging import judge
 from openworld.service.living_model import LivingModel
 from openworld.service.pool_writer import PoolWriter
 from openworld.service.rescoring import Rescorer
 from openworld.service.results import Answers, Item, Refused
+from openworld.service.validation import as_features, check_items
 from openworld.store import Database
 from openworld.store.samples import NewSample
 

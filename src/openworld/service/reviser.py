@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from sqlalchemy import Connection
 
-from openworld.service.checks import check_name
 from openworld.service.history import UNDOABLE, Line, in_force, last_act, last_undo, learnt, undone
 from openworld.service.labelling import Labelling, class_counts
 from openworld.service.model_bytes import from_bytes
 from openworld.service.results import Comparison, Event, NotFound, Outcome, Refused, Version
 from openworld.service.scribe import Act, Scribe
+from openworld.service.validation import check_name
 from openworld.store import clusters, log, people, samples
 from openworld.store.log import Entry
 

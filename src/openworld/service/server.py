@@ -21,9 +21,9 @@ from pydantic import SecretStr
 from uvicorn.supervisors import Multiprocess
 
 from openworld.service.app import create_app, open_world
-from openworld.service.configuration import PREFIX, ServiceSettings, load_settings
 from openworld.service.logging import set_up_logging
 from openworld.service.results import Refused
+from openworld.service.settings import PREFIX, ServiceSettings, load_settings
 from openworld.service.state import State
 from openworld.service.world import World
 

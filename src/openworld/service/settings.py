@@ -1,27 +1,42 @@
-"""How a world works."""
+"""Settings of the service: by flag, by environment variable, by TOML file, in that order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from tomllib import TOMLDecodeError
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+PREFIX = "OPENWORLD_"
 
 
 @dataclass(frozen=True)
 class WorldSettings:
-    """How a world works; the defaults suit one machine.
+    """Settings of a `World`; the defaults suit one machine.
 
     Attributes
     ----------
     n_nearest : int
-        Runner-up classes that an answer names.
+        Nearest classes in an answer.
     lease_seconds : float
         How long a cluster stays with a person who does nothing.
     snapshot_events, snapshot_seconds : int, float
-        A snapshot is made when so many acts, or acts that took so long, would have to be learnt again; of a
-        model that takes long to write, when it would take ten times as long to learn them.
+        A snapshot is made when so many events, or events that took so long, would have to be replayed; of a
+        model that takes long to write, when replaying would take ten times as long.
     snapshots_kept : int
         Snapshots kept beside the first model.
     rescore_batch : int
-        Samples of the pool judged at a time after a change.
+        Samples of the pool that are judged at a time after a change.
     """
 
     n_nearest: int = 5
@@ -30,3 +45,96 @@ class WorldSettings:
     snapshot_seconds: float = 2.0
     snapshots_kept: int = 3
     rescore_batch: int = 256
+
+
+class ServiceSettings(BaseSettings):
+    """Settings of the service; each is also the environment variable ``OPENWORLD_`` + its name."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    model: Path | None = Field(None, description="The model file a new database begins with.")
+    database: str = Field("sqlite:///openworld.db", description="URL of the database.")
+    host: str = Field("127.0.0.1", description="The address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    workers: int = Field(1, ge=1, le=64, description="Processes; more than one needs PostgreSQL.")
+    key: SecretStr | None = Field(None, min_length=16, description="A key with the role admin.")
+    session_secret: SecretStr | None = Field(
+        None,
+        min_length=16,
+        description="Signs session cookies; by default a secret that is kept in the database.",
+    )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Host names of the service, besides those of this machine; separated by commas."
+    )
+    secure_cookie: bool = Field(False, description="Send the session cookie over HTTPS only.")
+    session_hours: float = Field(12.0, gt=0, le=24 * 365, description="How long a login lasts.")
+    rate_limit: float = Field(1000.0, ge=0, description="Requests per second of one key; 0 for no limit.")
+    max_body_mb: float = Field(64.0, gt=0, description="Largest body of a request, in megabytes.")
+    max_batch: int = Field(4096, ge=1, description="Most vectors or texts in a request.")
+    max_images: int = Field(64, ge=1, description="Most pictures in a request.")
+    max_pixels: int = Field(32_000_000, ge=1, description="Most pixels of a picture.")
+    max_text: int = Field(10_000, ge=1, description="Most characters of a text.")
+    extractor: str | None = Field(
+        None, description="The extractor, where the model names one that is a file: onnx:PATH or words:PATH."
+    )
+    nearest: int = Field(5, ge=1, le=50, description="Nearest classes that are computed and stored.")
+    lease_seconds: float = Field(120.0, gt=0, description="How long a cluster stays with an idle person.")
+    refresh_growth: float = Field(
+        0.1,
+        ge=0,
+        description="Growth of the samples that triggers a metric refresh; 0 refreshes after every event.",
+    )
+    clustering: bool = Field(True, description="Cluster the pool in the background.")
+    clustering_seconds: float = Field(5.0, gt=0, description="Shortest time between two clusterings.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least level that is logged."
+    )
+    log_format: Literal["json", "console"] = Field("json", description="Format of the log.")
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return (
+            tuple(part.strip() for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags come before the environment, and that before the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def load_settings(config: Path | None = None, **flags: Any) -> ServiceSettings:
+    """Return the settings: flags that are not None, then the environment, then a TOML file."""
+    if config is not None and not config.is_file():
+        raise FileNotFoundError(f"{config}: there is no such file of settings.")
+
+    class Configured(ServiceSettings):
+        model_config = SettingsConfigDict(toml_file=config)
+
+    try:
+        return Configured(**{name: value for name, value in flags.items() if value is not None})
+    except TOMLDecodeError as error:
+        raise ValueError(f"{config} is not a TOML file: {error}") from error
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
+        raise ValueError(f"The settings are wrong. {'; '.join(told)}") from error

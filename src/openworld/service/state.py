@@ -8,12 +8,12 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from openworld.service.api.broadcast import Broadcast
+from openworld.service.auth.authentication import Authenticator
 from openworld.service.batcher import Batcher
 from openworld.service.clustering_job import ClusteringJob
-from openworld.service.configuration import ServiceSettings
 from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
-from openworld.service.security.doorkeeper import Doorkeeper
+from openworld.service.settings import ServiceSettings
 from openworld.service.world import World
 
 
@@ -23,7 +23,7 @@ class State:
 
     world: World
     settings: ServiceSettings
-    doorkeeper: Doorkeeper
+    auth: Authenticator
     inputs: Inputs
     batcher: Batcher
     clustering: ClusteringJob

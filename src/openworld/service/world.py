@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openworld.model_file import dumps
+from openworld.service.auth.keys import ApiKeys
 from openworld.service.beginning import begin
 from openworld.service.changes import Changes, Subscription
 from openworld.service.classes import Classes
 from openworld.service.clustering import Clusters
-from openworld.service.key_ring import KeyRing
 from openworld.service.labeller import Labeller
 from openworld.service.once import Once
 from openworld.service.pool import Pool
@@ -92,7 +92,7 @@ class World:
         self._classes = Classes(self._scribe)
         self._clusters = Clusters(self._scribe, self._changes, settings.lease_seconds)
         self._reviser = Reviser(self._scribe)
-        self._keys = KeyRing(self._database)
+        self._keys = ApiKeys(self._database)
         self._once = Once(self._scribe)
         self._replicas = Replicas(self._database, self._changes, self._follow, self._rescorer.hear)
 

@@ -16,7 +16,7 @@ import uvicorn
 from fastapi.testclient import TestClient
 
 from openworld.service.app import create_app
-from openworld.service.configuration import ServiceSettings, load_settings
+from openworld.service.settings import ServiceSettings, load_settings
 from openworld.service.world import World
 
 

@@ -63,9 +63,7 @@ class ArrayRecognition:
 
     async def _answer(self, scope: Scope, receive: Receive) -> bytes:
         service = self._service
-        person = service.doorkeeper.admit_quickly(scope["headers"], "viewer")
-        if person is None:
-            person = await run_in_threadpool(service.doorkeeper.admit, Request(scope), "viewer")
+        person = await service.auth.authorize(Request(scope), "viewer")
         remember, nearest = _options(scope["query_string"])
         check_may_remember(person, remember)
         body = await _body(receive)

@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from openworld.service.api.errors import errors
-from openworld.service.api.questions import ClassBody, MergeClassesBody
 from openworld.service.api.repeats import Repeated
+from openworld.service.auth.authorization import Admin, Labeller, Viewer
 from openworld.service.results import ClassInfo, Outcome, Refused
-from openworld.service.security.doorkeeper import Admin, Labeller, Viewer
+from openworld.service.schemas import ClassBody, MergeClassesBody
 from openworld.service.state import Service
 
 router = APIRouter(prefix="/v1/classes", tags=["classes"], responses=errors(401, 403, 422, 429))

@@ -6,12 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from openworld.service.api.answers import ClusterList, PoolPlaces
 from openworld.service.api.errors import errors
-from openworld.service.api.questions import Id, MergeClustersBody, SplitBody
 from openworld.service.api.repeats import Repeated
+from openworld.service.auth.authorization import Labeller, Viewer
 from openworld.service.results import Cluster, Outcome, PoolFilter
-from openworld.service.security.doorkeeper import Labeller, Viewer
+from openworld.service.schemas import ClusterList, Id, MergeClustersBody, PoolPlaces, SplitBody
 from openworld.service.state import Service
 
 router = APIRouter(prefix="/v1/clusters", tags=["clusters"], responses=errors(401, 403, 422, 429))

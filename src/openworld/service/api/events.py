@@ -10,8 +10,8 @@ from fastapi import APIRouter
 from starlette.responses import StreamingResponse
 
 from openworld.service.api.errors import errors
+from openworld.service.auth.authorization import Viewer
 from openworld.service.results import Change
-from openworld.service.security.doorkeeper import Viewer
 from openworld.service.state import Service, State
 
 router = APIRouter(prefix="/v1", tags=["events"], responses=errors(401, 403, 429))

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Response
 from starlette.responses import StreamingResponse
 
 from openworld.service.api.errors import errors
+from openworld.service.auth.authorization import Viewer
 from openworld.service.exporting import labelled_lines, labelled_npz, log_lines, model_file
-from openworld.service.security.doorkeeper import Viewer
 from openworld.service.state import Service
 
 router = APIRouter(prefix="/v1/export", tags=["export"], responses=errors(401, 403, 422, 429))

@@ -6,12 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from openworld.service.api.answers import CountChange, VersionComparison
 from openworld.service.api.errors import errors
-from openworld.service.api.questions import EventBody, Id
 from openworld.service.api.repeats import Repeated
+from openworld.service.auth.authorization import Admin, Labeller, Person, Viewer
 from openworld.service.results import Event, Outcome, Rescored, Version
-from openworld.service.security.doorkeeper import Admin, Labeller, Person, Viewer
+from openworld.service.schemas import CountChange, EventBody, Id, VersionComparison
 from openworld.service.state import Service, State
 
 router = APIRouter(prefix="/v1", tags=["history"], responses=errors(401, 403, 422, 429))

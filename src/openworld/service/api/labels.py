@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from openworld.service.api.errors import errors
-from openworld.service.api.questions import AcceptBody, DismissBody, LabelBody, PreviewBody
 from openworld.service.api.repeats import Repeated
+from openworld.service.auth.authorization import Labeller, Viewer
 from openworld.service.results import Outcome, Preview, Progress
-from openworld.service.security.doorkeeper import Labeller, Viewer
+from openworld.service.schemas import AcceptBody, DismissBody, LabelBody, PreviewBody
 from openworld.service.state import Service
 
 router = APIRouter(prefix="/v1", tags=["label"], responses=errors(401, 403, 404, 409, 422, 429))

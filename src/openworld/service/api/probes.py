@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from openworld.service.api.answers import PeriodInfo, Status
 from openworld.service.api.errors import errors
-from openworld.service.security.doorkeeper import Viewer
+from openworld.service.auth.authorization import Viewer
+from openworld.service.schemas import PeriodInfo, Status
 from openworld.service.state import Service
 
 router = APIRouter(tags=["probes"])

@@ -11,13 +11,12 @@ from fastapi import APIRouter, File, Form, HTTPException, Query, UploadFile
 from fastapi.concurrency import run_in_threadpool
 from numpy.typing import NDArray
 
-from openworld.service.api.answers import Recognized
 from openworld.service.api.errors import errors
-from openworld.service.api.questions import LearnBody, RecognizeBody
 from openworld.service.api.repeats import Repeated
+from openworld.service.auth.authorization import Labeller, Person, Viewer
 from openworld.service.batcher import Reply
 from openworld.service.results import Item, Outcome, Refused
-from openworld.service.security.doorkeeper import Labeller, Person, Viewer
+from openworld.service.schemas import LearnBody, RecognizeBody, Recognized
 from openworld.service.state import Service, State
 
 router = APIRouter(prefix="/v1", tags=["recognize and learn"], responses=errors(401, 403, 413, 422, 429))

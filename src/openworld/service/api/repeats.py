@@ -14,9 +14,9 @@ from starlette.datastructures import UploadFile
 from starlette.responses import Response
 from starlette.types import Scope
 
+from openworld.service.auth.authorization import Person
 from openworld.service.once import Asked
 from openworld.service.results import Outcome
-from openworld.service.security.doorkeeper import Person
 from openworld.service.state import Service, State
 
 HEADER = "Idempotency-Key"

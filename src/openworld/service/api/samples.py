@@ -8,12 +8,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from openworld.service.api.answers import SamplePage, SimilarSample
 from openworld.service.api.errors import errors
-from openworld.service.api.questions import Id
+from openworld.service.auth.authorization import Viewer
 from openworld.service.inputs import media_type
 from openworld.service.results import PoolFilter, Sample, State
-from openworld.service.security.doorkeeper import Viewer
+from openworld.service.schemas import Id, SamplePage, SimilarSample
 from openworld.service.state import Service
 
 router = APIRouter(prefix="/v1", tags=["pool"], responses=errors(401, 403, 422, 429))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
-from openworld.service.api.answers import SessionInfo
 from openworld.service.api.errors import errors
-from openworld.service.api.questions import LoginBody
-from openworld.service.security.sessions import COOKIE
+from openworld.service.auth.sessions import COOKIE
+from openworld.service.schemas import LoginBody, SessionInfo
 from openworld.service.state import Service
 
 router = APIRouter(prefix="/v1/session", tags=["session"], responses=errors(401, 422, 429))
@@ -16,11 +15,11 @@ router = APIRouter(prefix="/v1/session", tags=["session"], responses=errors(401,
 @router.get("")
 def session(request: Request, service: Service) -> SessionInfo:
     """Tell who one is."""
-    person = service.doorkeeper.who(request)
+    person = service.auth.identify(request)
     return SessionInfo(
         name=person.name if person else None,
         role=person.role if person else None,
-        needs_key=service.doorkeeper.needs_key(),
+        needs_key=service.auth.key_required(),
     )
 
 
@@ -28,19 +27,19 @@ def session(request: Request, service: Service) -> SessionInfo:
 def log_in(body: LoginBody, request: Request, response: Response, service: Service) -> SessionInfo:
     """Log in with a key; or choose a name, while there are no keys."""
     address = request.client.host if request.client else ""
-    found = service.doorkeeper.log_in(body.key, body.name, address)
+    found = service.auth.log_in(body.key, body.name, address)
     if found is None:
         raise HTTPException(401, "This is no key, or it was revoked.")
     person, sealed = found
     response.set_cookie(
         COOKIE,
         sealed,
-        max_age=int(service.doorkeeper.sessions.max_age),
+        max_age=int(service.auth.sessions.max_age),
         httponly=True,
         samesite="strict",
         secure=service.settings.secure_cookie,
     )
-    return SessionInfo(name=person.name, role=person.role, needs_key=service.doorkeeper.needs_key())
+    return SessionInfo(name=person.name, role=person.role, needs_key=service.auth.key_required())
 
 
 @router.delete("", status_code=204, response_class=Response)

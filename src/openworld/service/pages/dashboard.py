@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from openworld.service.api.questions import Id
 from openworld.service.pages.charts import HEIGHT, WIDTH, line
 from openworld.service.pages.frame import page, world_of
 from openworld.service.pages.people import person
 from openworld.service.pages.rendering import render
 from openworld.service.results import NotFound
+from openworld.service.schemas import Id
 from openworld.service.state import get_state
 
 _PERIODS = 180

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from openworld.service.api.questions import Id
 from openworld.service.results import Cluster, PoolFilter, Sample
+from openworld.service.schemas import Id
 from openworld.service.world import World
 
 PAGE = 120

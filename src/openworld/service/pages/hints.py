@@ -10,12 +10,12 @@ import numpy as np
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse
 
-from openworld.service.api.questions import Id
 from openworld.service.pages.frame import world_of
 from openworld.service.pages.groups import group_of
 from openworld.service.pages.people import person
 from openworld.service.pages.rendering import render
 from openworld.service.results import Near, NotFound, Refused
+from openworld.service.schemas import Id
 from openworld.service.world import World
 
 _OPTIONS = 9  # as many as there are digits to choose them by

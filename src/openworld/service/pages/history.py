@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from openworld.service.api.questions import Id
 from openworld.service.history import UNDOABLE
 from openworld.service.pages.frame import page, world_of
 from openworld.service.pages.people import person
 from openworld.service.pages.rendering import render
 from openworld.service.results import Event
+from openworld.service.schemas import Id
 from openworld.service.world import World
 
 _AT_ONCE = 50

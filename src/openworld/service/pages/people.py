@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
+from openworld.service.auth.authorization import Person
 from openworld.service.pages.rendering import render
-from openworld.service.security.doorkeeper import Person
 from openworld.service.state import get_state
 
 router = APIRouter()
@@ -14,7 +14,7 @@ router = APIRouter()
 
 def person(request: Request) -> Person:
     """Return who asks for a page, or send them to the login page."""
-    found = get_state(request).doorkeeper.who(request)
+    found = get_state(request).auth.identify(request)
     if found is None:
         raise HTTPException(303, "Log in first.", {"Location": "/login"})
     return found
@@ -23,5 +23,5 @@ def person(request: Request) -> Person:
 @router.get("/login")
 def login(request: Request) -> HTMLResponse:
     """Ask for a key or, while there are none, for a name; the script sends it to the API."""
-    doorkeeper = get_state(request).doorkeeper
-    return render("login.html", needs_key=doorkeeper.needs_key(), me=doorkeeper.who(request))
+    auth = get_state(request).auth
+    return render("login.html", needs_key=auth.key_required(), me=auth.identify(request))

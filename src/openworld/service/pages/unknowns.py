@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from openworld.service.api.questions import Id
 from openworld.service.pages.frame import page, world_of
 from openworld.service.pages.groups import Group, after, group_of
 from openworld.service.pages.people import person
 from openworld.service.pages.rendering import render
 from openworld.service.results import Cluster, NotFound, PoolFilter
+from openworld.service.schemas import Id
 from openworld.service.world import World
 
 _CARDS = 48

@@ -1,4 +1,4 @@
-"""API keys: made, checked, revoked."""
+"""API keys: create, check, list, revoke."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import get_args
 
 from sqlalchemy.exc import IntegrityError
 
-from openworld.service.checks import check_name
 from openworld.service.results import Conflict, Key, NotFound, Refused, Role
+from openworld.service.validation import check_name
 from openworld.store import Database, people
 
 
-class KeyRing:
-    """The keys of a database; an open world is not needed to make one."""
+class ApiKeys:
+    """The API keys of a database; no open world is needed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

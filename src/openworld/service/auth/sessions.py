@@ -1,21 +1,25 @@
-"""The session cookie of the page: signed, and not to be made or changed by anyone else."""
+"""Session cookies: signed, so that nobody else can make or change one."""
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
+
+from openworld.service.settings import ServiceSettings
+from openworld.service.world import World
 
 COOKIE = "openworld_session"
 
 
 class Sessions:
-    """Makes and reads the content of session cookies.
+    """Writes and reads the content of session cookies.
 
     Parameters
     ----------
     secret : str
-        What cookies are signed with; another one ends all sessions.
+        Signs the cookies; another one ends all sessions.
     max_age : float
         Seconds after which a session ends.
     """
@@ -35,3 +39,13 @@ class Sessions:
         except BadSignature:
             return None
         return content if isinstance(content, dict) else None
+
+
+def session_secret(settings: ServiceSettings, world: World) -> str:
+    """Return the secret of the settings, or else the one that all servers on the database share."""
+    if settings.session_secret is not None:
+        return settings.session_secret.get_secret_value()
+    known = world.kept("session secret")
+    if known is None:
+        known = world.keep("session secret", secrets.token_urlsafe(32).encode("ascii"), replace=False)
+    return known.decode("ascii")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openworld.service.configuration import PREFIX, ServiceSettings, load_settings
 from openworld.service.server import _to_environment, address
+from openworld.service.settings import PREFIX, ServiceSettings, load_settings
 
 DOCS = Path(__file__).parents[2] / "docs" / "service.md"
 

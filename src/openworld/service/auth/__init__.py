@@ -1,0 +1,1 @@
+"""Authentication (keys, sessions), authorization (roles) and rate limits."""

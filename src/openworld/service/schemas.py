@@ -1,0 +1,278 @@
+"""Schemas of requests and responses; responses that are records of the world are in `results`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from openworld.service.results import Cluster, Role, Sample
+
+# What fits a column of the database.
+Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Ids = Annotated[list[Id], Field(min_length=1, max_length=100_000)]
+Label = Annotated[str, Field(min_length=1, max_length=200)]
+Vectors = list[list[float]]
+
+
+# -- requests -------------------------------------------------------------------------------------
+
+
+class Body(BaseModel):
+    """A body in which names that do not exist are refused, not passed over."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Samples(Body):
+    vectors: Vectors | None = Field(None, description="One list of numbers for each sample.")
+    texts: list[str] | None = Field(None, description="One text for each sample, for a model of texts.")
+    source: str | None = Field(None, max_length=500, description="Where the samples are from.")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.vectors is None) == (self.texts is None):
+            raise ValueError("give either vectors or texts")
+        return self
+
+
+class RecognizeBody(_Samples):
+    """Samples to recognize."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"vectors": [[0.1, 0.2, 0.7]], "remember": False, "nearest": 3}]}
+    )
+
+    remember: bool = Field(True, description="Put the unknown into the pool.")
+    nearest: int = Field(5, ge=0, le=50, description="Nearest classes in each answer.")
+
+
+class LearnBody(_Samples):
+    """Labelled samples to learn."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"vectors": [[0.1, 0.2, 0.7]], "labels": ["zebra"]}]}
+    )
+
+    labels: list[str] = Field(description="One for each sample.")
+
+
+class LabelBody(Body):
+    """Samples, or a cluster, to give a label to."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"sample_ids": [17, 18], "label": "zebra"},
+                {"cluster_id": 3, "without": [21], "label": "okapi"},
+            ]
+        }
+    )
+
+    sample_ids: Ids | None = None
+    cluster_id: Id | None = None
+    without: list[Id] = Field([], description="Samples of the cluster to leave out.")
+    label: str
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.sample_ids is None) == (self.cluster_id is None):
+            raise ValueError("give either sample_ids or cluster_id")
+        return self
+
+
+class DismissBody(Body):
+    """Samples to take out of the pool."""
+
+    sample_ids: Ids
+    reason: str = Field("", max_length=500, examples=["not a class"])
+
+
+class AcceptBody(Body):
+    """A rejected sample that is of a known class."""
+
+    sample_id: Id
+    label: str
+
+
+class PreviewBody(Body):
+    """Samples and the label they might get."""
+
+    sample_ids: Ids
+    label: str
+
+
+class MergeClustersBody(Body):
+    """Clusters to make one of; the first takes the samples of the others."""
+
+    cluster_ids: Annotated[list[Id], Field(min_length=2, max_length=1000)]
+
+
+class SplitBody(Body):
+    """Samples to move from a cluster to a new one."""
+
+    sample_ids: Ids
+
+
+class ClassBody(Body):
+    """What to change about a class."""
+
+    label: str | None = Field(None, description="The new name.")
+    description: str | None = Field(None, max_length=10_000)
+
+
+class MergeClassesBody(Body):
+    """Classes to make one of."""
+
+    labels: Annotated[list[str], Field(min_length=1, max_length=1000)]
+    into: str
+
+
+class EventBody(Body):
+    """The act to undo or to do again; left out: one's last."""
+
+    event_id: Id | None = None
+
+
+class LoginBody(Body):
+    """A key; or, while the service has no keys, the name one wants to be known by."""
+
+    key: str | None = Field(None, max_length=500)
+    name: str | None = Field(None, max_length=200)
+
+
+# -- responses ------------------------------------------------------------------------------------
+
+
+class NearClass(BaseModel):
+    """A class near a sample."""
+
+    label: str
+    distance: float = Field(description="In the model's metric.")
+    membership: float = Field(
+        description="How likely the sample is of this class, from 0 to 1; not normalized over classes."
+    )
+
+
+class RecognizedSample(BaseModel):
+    """The answer on one sample."""
+
+    label: str | None = Field(description="The class, or null for unknown.")
+    unknown: bool
+    decision: float = Field(description="Above 0: known.")
+    membership: float = Field(description="Of the class that decides, from 0 to 1.")
+    distance: float = Field(description="To the nearest class.")
+    nearest: list[NearClass] = Field(description="The nearest classes, nearest first.")
+    sample_id: int | None = Field(description="Of the sample in the pool, where it went there.")
+
+
+class Recognized(BaseModel):
+    """The answers on the samples of a request, all by one version of the model."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model_version": 12,
+                    "threshold": 0.61,
+                    "answers": [
+                        {
+                            "label": "zebra",
+                            "unknown": False,
+                            "decision": 0.21,
+                            "membership": 0.93,
+                            "distance": 0.48,
+                            "nearest": [{"label": "zebra", "distance": 0.48, "membership": 0.93}],
+                            "sample_id": None,
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    model_version: int
+    threshold: float = Field(description="tau, or the score from which a sample is accepted.")
+    answers: list[RecognizedSample]
+
+
+class SamplePage(BaseModel):
+    """Samples, and where to go on."""
+
+    samples: list[Sample]
+    next: str | None = Field(description="Give this as `after` for the next page; null at the end.")
+
+
+class SimilarSample(BaseModel):
+    """A sample and its distance to the one asked about."""
+
+    sample: Sample
+    distance: float
+
+
+class ClusterList(BaseModel):
+    """The clusters, and how far the clustering is."""
+
+    clusters: list[Cluster]
+    running: bool
+    done: int
+    total: int
+    unclustered: int = Field(description="Pending samples in no cluster.")
+
+
+class PoolPlaces(BaseModel):
+    """The map of the pool as columns; `cluster` is null for a sample in no cluster."""
+
+    ids: list[int]
+    x: list[float]
+    y: list[float]
+    cluster: list[int | None]
+
+
+class CountChange(BaseModel):
+    """How many samples a class was learnt from, in two versions."""
+
+    before: float
+    after: float
+
+
+class VersionComparison(BaseModel):
+    """How version `b` differs from version `a`."""
+
+    a: int
+    b: int
+    added: list[str]
+    removed: list[str]
+    changed: dict[str, CountChange] = Field(description="Classes learnt from more or fewer samples.")
+    same: bool
+
+
+class Status(BaseModel):
+    """Whether the service works."""
+
+    status: Literal["ok"] = "ok"
+    model_version: int | None = None
+
+
+class SessionInfo(BaseModel):
+    """Who one is to the service."""
+
+    name: str | None
+    role: Role | None
+    needs_key: bool = Field(description="Whether one must log in with a key.")
+
+
+class PeriodInfo(BaseModel):
+    """Some seconds of the service's life."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    at: float = Field(description="The beginning, in seconds since 1970.")
+    samples: int
+    unknown: int
+    decision: float = Field(description="The mean over the samples: where it drifts, look.")
+    requests: int
+    failed: int
+    latency_p50: float = Field(description="Seconds.")
+    latency_p99: float = Field(description="Seconds.")
+    model_version: int
