@@ -22,11 +22,11 @@ from openworld import (
     EuclideanMetric,
     FalseAcceptRate,
     KnownRecall,
+    MinOpenWorldError,
     ModelFileError,
     NCMMetric,
     NearestClassMean,
     NearestNonOutlier,
-    OpenWorldError,
     OpenWorldRecognizer,
     SoftmaxThreshold,
     load,
@@ -60,7 +60,7 @@ TAUS = {
     "f1": CrossClassValidation(F1(0.8), n_folds=2, known_fraction=0.5),
     "false accepts": CrossClassValidation(FalseAcceptRate(0.1), random_state=3),
     "recall": CrossClassValidation(KnownRecall(0.9), validation_fraction=0.5),
-    "balanced": CrossClassValidation(OpenWorldError()),
+    "balanced": CrossClassValidation(MinOpenWorldError()),
 }
 REPRESENTATIONS = [(standardize, n_lifted) for standardize in (False, True) for n_lifted in (0, 7)]
 
@@ -199,7 +199,7 @@ def test_open_world_with_every_representation(standardize, n_lifted, path):
     assert loaded.metric_.whitening_.map.flags.c_contiguous == model.metric_.whitening_.map.flags.c_contiguous
 
 
-@pytest.mark.parametrize("objective", [F1(0.8), FalseAcceptRate(0.1), KnownRecall(0.9), OpenWorldError()])
+@pytest.mark.parametrize("objective", [F1(0.8), FalseAcceptRate(0.1), KnownRecall(0.9), MinOpenWorldError()])
 def test_open_world_with_every_objective(objective, path):
     model = open_world(objective=objective, unknown_label=99, reservoir_size=np.int64(7), random_state=3)
     loaded = round_trip(model, path)

@@ -3,10 +3,10 @@
     from openworld.testing import check_recognizer
     check_recognizer(MyRecognizer())
 
-A recognizer has `fit(X, y)`, `partial_fit(X, y)`, `predict(X)`, `decision_function(X)`, `classes_`,
-`unknown_label` (a parameter) and `unknown_label_` (the label in use after fitting). One that can accept
-samples infinitely far from all data says so with ``accepts_bounded_region = False``; one whose
-`partial_fit` depends on the order of the samples, with ``order_matters = True``.
+A recognizer has what `openworld.Recognizer` lists, a parameter `unknown_label` and, after fitting,
+`unknown_label_`, the label in use. One that can accept samples infinitely far from all data says so with
+``accepts_bounded_region = False``; one whose `partial_fit` depends on the order of the samples, with
+``order_matters = True``.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def contract_checks() -> list[Callable[[Any], None]]:
         check_sum_of_models,
         check_cutting_the_input_makes_no_difference,
         check_decision_function_agrees,
+        check_judge_agrees,
         check_same_data_same_model,
     ]
 
@@ -231,6 +232,23 @@ def check_decision_function_agrees(recognizer: Any) -> None:
     accepted = answers != model.unknown_label_
     same = np.array_equal(model.classes_[decision.argmax(axis=1)][accepted], answers[accepted])
     _require(same, "the largest decision is the answer", recognizer)
+
+
+def check_judge_agrees(recognizer: Any) -> None:
+    """`judge` says what `predict` and `decision_function` say, and refreshing changes no answer."""
+    model, X = _fitted(recognizer).partial_fit(*_later()), _queries()
+    judged, decision = model.refresh().judge(X, 3), model.decision_function(X)
+    _require(np.array_equal(judged.labels, model.predict(X)), "judge answers as predict does", recognizer)
+    unknown = judged.labels == model.unknown_label_
+    _require(np.array_equal(judged.accepted, ~unknown), "judge accepts what it names", recognizer)
+    close = np.allclose(judged.decision, decision.max(axis=1), rtol=1e-4, atol=1e-4)
+    _require(close, "judge returns the largest decision", recognizer)
+    shapes = {part.shape for part in (judged.nearest, judged.distances, judged.memberships)}
+    _require(shapes == {(len(X), 3)}, "judge returns the n nearest classes", recognizer)
+    _require(bool(np.all(np.diff(judged.distances, axis=1) >= 0)), "distances ascend", recognizer)
+    for part in (judged.membership, judged.memberships):
+        _require(bool(np.all((part >= 0) & (part <= 1))), "memberships lie between 0 and 1", recognizer)
+    _require(judged.threshold == model.threshold_, "judge tells the threshold in force", recognizer)
 
 
 def check_same_data_same_model(recognizer: Any) -> None:

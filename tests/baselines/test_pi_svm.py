@@ -19,13 +19,13 @@ from openworld.baselines.pi_svm import (
     one_class_inclusion,
     upper_tail,
 )
-from openworld.recognition import CrossClassValidation, OpenWorldError
+from openworld.recognition import CrossClassValidation, MinOpenWorldError
 from openworld.testing import contract_checks
 
 
 @pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
 def test_contract(check: Any) -> None:
-    check(PISVM(threshold=CrossClassValidation(OpenWorldError(), n_folds=1)))  # the default has 3
+    check(PISVM(threshold=CrossClassValidation(MinOpenWorldError(), n_folds=1)))  # the default has 3
 
 
 def test_probability_of_inclusion_is_libmrs() -> None:

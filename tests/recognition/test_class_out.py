@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
-from openworld import F1, ClassStatistics, FalseAcceptRate, KnownRecall, OpenWorldError
+from openworld import F1, ClassStatistics, FalseAcceptRate, KnownRecall, MinOpenWorldError
 from openworld.evaluation.score_measures import Scores
 from openworld.evaluation.score_measures import oscr_area as measured_oscr_area
 from openworld.recognition import class_out
@@ -25,7 +25,7 @@ from openworld.recognition.class_out import (
 from openworld.recognition.threshold import best_threshold
 
 IRIS, CODES = load_iris(return_X_y=True)
-OBJECTIVES = [F1(0.9), F1(0.0), FalseAcceptRate(0.1), KnownRecall(0.8), OpenWorldError()]
+OBJECTIVES = [F1(0.9), F1(0.0), FalseAcceptRate(0.1), KnownRecall(0.8), MinOpenWorldError()]
 
 
 # --- Tightness ---
@@ -285,19 +285,19 @@ def known_and_unknown(held, weight):
 def test_the_best_weight_is_taken(seed):
     held = held_out(seed=seed)
     qualities = {w: oscr_area(*known_and_unknown(held, w)) for w in TIGHTNESS_WEIGHTS}
-    found = calibrate(held, OpenWorldError())
+    found = calibrate(held, MinOpenWorldError())
     assert found.quality == pytest.approx(max(qualities.values()), abs=1e-6)
     assert qualities[found.weight] == pytest.approx(found.quality, abs=1e-6)
 
 
 def test_every_weight_is_the_best_for_some_data():
-    weights = {calibrate(held_out(n=30, seed=seed), OpenWorldError()).weight for seed in range(60)}
+    weights = {calibrate(held_out(n=30, seed=seed), MinOpenWorldError()).weight for seed in range(60)}
     assert weights == set(TIGHTNESS_WEIGHTS)
 
 
 def test_of_equally_good_weights_the_smallest():
     held = judged(np.eye(3, dtype=np.float32), np.full((3, 3), 0.5, dtype=np.float32), np.arange(3))
-    assert calibrate(held, OpenWorldError()).weight == 0.0
+    assert calibrate(held, MinOpenWorldError()).weight == 0.0
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
@@ -322,13 +322,13 @@ def test_of_classes_that_are_all_alike_the_threshold_is_the_best_there_is():
     similarities[3:] = similarities[3:, ::-1]
     held = judged(similarities, np.zeros((6, 2), dtype=np.float32), np.repeat([0, 1], 3))
     # Known samples at .9, .7, .2 and unknown ones at .3, .25, .1: the cut between .3 and .7.
-    assert calibrate(held, OpenWorldError()).threshold == pytest.approx(0.5)
+    assert calibrate(held, MinOpenWorldError()).threshold == pytest.approx(0.5)
 
 
 def test_calibration_on_iris_is_sound():
     statistics = ClassStatistics("pooled").add(IRIS.astype(np.float32), CODES)
     held = hold_out(statistics, np.arange(3), IRIS.astype(np.float32), CODES.astype(np.intp))
-    found = calibrate(held, OpenWorldError())
+    found = calibrate(held, MinOpenWorldError())
     assert 0.5 < found.quality < 0.6  # without setosa, it looks like versicolor seen from virginica
     assert -1 < found.threshold < 1
     assert found.slope > 0
@@ -339,7 +339,7 @@ def test_calibration_on_iris_is_sound():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_probability_rises_with_the_score(seed):
-    found = calibrate(held_out(seed=seed), OpenWorldError())
+    found = calibrate(held_out(seed=seed), MinOpenWorldError())
     probabilities = found.probability(np.linspace(-2, 2, 101, dtype=np.float32))
     assert probabilities.dtype == np.float64
     assert np.all(np.diff(probabilities) >= 0)
@@ -368,7 +368,7 @@ def test_the_logistic_curve_is_found_again(slope, intercept):
 
 def test_separable_scores_give_a_finite_curve():
     held = judged(np.eye(4, dtype=np.float32), np.zeros((4, 4), dtype=np.float32), np.arange(4))
-    found = calibrate(held, OpenWorldError())
+    found = calibrate(held, MinOpenWorldError())
     assert np.isfinite(found.slope)
     assert found.probability(np.float32([0.0, 1.0])).round(1).tolist() == [0.0, 1.0]
 
@@ -377,6 +377,6 @@ def test_separable_scores_give_a_finite_curve():
 def test_never_right_is_never_likely(n):
     similarities = np.tile(np.float32([0.9, 0.1]), (n, 1))
     held = judged(similarities, np.zeros((n, 2), dtype=np.float32), np.ones(n, dtype=np.intp))
-    found = calibrate(held, OpenWorldError())
+    found = calibrate(held, MinOpenWorldError())
     assert found.quality == 0
     assert found.probability(np.float32([0.9]))[0] < 1 / n

@@ -17,8 +17,8 @@ from openworld import (
     AdaptiveMetric,
     FalseAcceptRate,
     KnownRecall,
+    MinOpenWorldError,
     NearestNonOutlier,
-    OpenWorldError,
     OpenWorldRecognizer,
     load,
     save,
@@ -802,12 +802,12 @@ def test_what_the_objective_asks_for_is_reached():
     train, labels = digits_of(TRAIN, range(7))
     known, unknown = digits_of(TEST, range(7))[0], digits_of(TEST, [7, 8, 9])[0]
     shares = {}
-    for objective in (FalseAcceptRate(0.02), OpenWorldError(), F1(0.9), KnownRecall(0.995)):
+    for objective in (FalseAcceptRate(0.02), MinOpenWorldError(), F1(0.9), KnownRecall(0.995)):
         model = OpenWorldRecognizer(objective, n_lifted=0).fit(train, labels)
         shares[objective] = (np.mean(model.predict(known) != -1), np.mean(model.predict(unknown) != -1))
     assert shares[FalseAcceptRate(0.02)][1] < 0.1
     assert shares[KnownRecall(0.995)][0] > 0.95
-    assert shares[FalseAcceptRate(0.02)][1] < shares[OpenWorldError()][1] < shares[KnownRecall(0.995)][1]
+    assert shares[FalseAcceptRate(0.02)][1] < shares[MinOpenWorldError()][1] < shares[KnownRecall(0.995)][1]
 
 
 def test_random_state_determines_the_lift():

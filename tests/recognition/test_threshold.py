@@ -14,7 +14,7 @@ from openworld.recognition.threshold import (
     CrossClassValidation,
     FalseAcceptRate,
     KnownRecall,
-    OpenWorldError,
+    MinOpenWorldError,
     best_threshold,
 )
 
@@ -68,7 +68,7 @@ def test_the_open_world_error_is_smallest_by_brute_force(known, unknown):
         )
 
     distances, right = zip(*known, strict=True)
-    threshold, value = best_threshold(distances, unknown, OpenWorldError(), right)
+    threshold, value = best_threshold(distances, unknown, MinOpenWorldError(), right)
     smallest = min(error(t) for t in [*distances, *unknown, math.inf])
     assert error(threshold) == smallest
     assert value == pytest.approx(float(1 - smallest))
@@ -78,7 +78,7 @@ def test_other_objectives_count_every_known_sample():
     known, unknown, right = [1, 2, 3], [4, 5], [False, False, False]
     assert best_threshold(known, unknown, F1(0.9), right) == best_threshold(known, unknown, F1(0.9))
     # Nothing is named right, so nothing is worth accepting.
-    assert best_threshold(known, unknown, OpenWorldError(), right) == (4.0, 0.0)
+    assert best_threshold(known, unknown, MinOpenWorldError(), right) == (4.0, 0.0)
 
 
 @settings(max_examples=200)

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.recognition import CrossClassValidation, OpenWorldError
+from openworld.recognition import CrossClassValidation, MinOpenWorldError
 from openworld.recognition.labels import answers
 from openworld.recognition.learning import (
     as_float,
@@ -20,6 +21,7 @@ from openworld.recognition.learning import (
     start_training,
     unchanged_on_error,
 )
+from openworld.recognition.recognizer import Judgement
 
 Scorer = Callable[[NDArray[Any]], NDArray[np.float64]]
 _CHUNK_ROWS = 2048
@@ -38,12 +40,13 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `OpenWorldError`, the objective of `OpenWorldRecognizer`.
+        By default cross-class validation with `MinOpenWorldError`, the objective of `OpenWorldRecognizer`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """
 
     accepts_bounded_region = False
+    calibrates_itself = False
     retrains = True
 
     def __init__(
@@ -91,7 +94,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _find_threshold(self, X: NDArray[Any], codes: NDArray[np.intp]) -> float:
         if self.threshold is not None and not isinstance(self.threshold, CrossClassValidation):
             return float(self.threshold)
-        calibrator = self.threshold or CrossClassValidation(OpenWorldError())
+        calibrator = self.threshold or CrossClassValidation(MinOpenWorldError())
         held = calibrator.held_out(codes)
         n_classes = int(codes.max()) + 1
 
@@ -118,3 +121,28 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         decision = self.decision_function(X)
         accepted = decision.max(axis=1) > 0
         return answers(self.classes_, np.where(accepted, decision.argmax(axis=1), -1), self.unknown_label_)
+
+    def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
+        """Return answer, decision, membership and the n best classes of each sample, in one pass.
+
+        The distance is minus the decision. The membership is the logistic function of the decision: 0.5 at
+        the threshold, not calibrated.
+        """
+        decision = self.decision_function(X)
+        best = np.argsort(-decision, axis=1, kind="stable")[:, :n]
+        largest = np.take_along_axis(decision, best, axis=1)
+        accepted = largest[:, 0] > 0
+        return Judgement(
+            answers(self.classes_, np.where(accepted, best[:, 0], -1), self.unknown_label_),
+            accepted,
+            largest[:, 0],
+            expit(largest[:, 0]),
+            self.classes_[best],
+            -largest,
+            expit(largest),
+            self.threshold_,
+        )
+
+    def refresh(self) -> Self:
+        """Do nothing: `fit` and `partial_fit` compute all that predictions need."""
+        return self

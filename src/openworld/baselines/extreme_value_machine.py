@@ -232,7 +232,7 @@ class ExtremeValueMachine(Baseline):
     cover_threshold : float, default=0.5
         The paper's sigma; above 1 every sample is kept.
     threshold : float or CrossClassValidation, optional
-        Of the score, not of psi. By default cross-class validation with `OpenWorldError`.
+        Of the score, not of psi. By default cross-class validation with `MinOpenWorldError`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """

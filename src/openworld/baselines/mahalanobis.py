@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.index import ExactIndex
-from openworld.recognition import ClassStatistics, CrossClassValidation, OpenWorldError
+from openworld.recognition import ClassStatistics, CrossClassValidation, MinOpenWorldError
 from openworld.recognition.adaptive_metric import oracle_approximating_shrinkage
 from openworld.recognition.labels import as_array
 from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
@@ -103,7 +103,7 @@ class StatisticsBaseline(Baseline):
         order = np.argsort(labels, kind="stable")
         self.classes_ = labels[order]
         if self.threshold is None or isinstance(self.threshold, CrossClassValidation):
-            self.threshold_ = self._calibrated(self.threshold or CrossClassValidation(OpenWorldError()))
+            self.threshold_ = self._calibrated(self.threshold or CrossClassValidation(MinOpenWorldError()))
         else:
             self.threshold_ = float(self.threshold)
         self._scorer = self._score_by(self.statistics_, order)
@@ -156,7 +156,7 @@ class Mahalanobis(StatisticsBaseline):
         Share of the covariance replaced by a multiple of the identity; by default what oracle
         approximating shrinkage proposes. 0 is the paper's.
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `OpenWorldError`.
+        By default cross-class validation with `MinOpenWorldError`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """

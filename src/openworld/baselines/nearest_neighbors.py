@@ -103,7 +103,7 @@ class OpenSetNearestNeighbor(Baseline):
     Parameters
     ----------
     threshold : float or CrossClassValidation, optional
-        -T, or how to find it; by default cross-class validation with `OpenWorldError`.
+        -T, or how to find it; by default cross-class validation with `MinOpenWorldError`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """
@@ -164,7 +164,7 @@ class NearestNeighborDistance(Baseline):
         Which neighbor; the last one there is, if fewer are stored. The paper's 50 to 1000 are for
         thousands of samples per class; for tens of them 1 was best on all data tried.
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `OpenWorldError`.
+        By default cross-class validation with `MinOpenWorldError`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """

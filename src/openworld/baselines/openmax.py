@@ -122,7 +122,7 @@ class OpenMax(MaximumLogit):
     tail_fraction : float, default=0.02
         Share of the distances that a Weibull is fitted to.
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `OpenWorldError`.
+        By default cross-class validation with `MinOpenWorldError`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """

@@ -61,7 +61,7 @@ class StreamingLDA(StatisticsBaseline):
     eps : float, default=1e-4
         The paper's shrinkage of the running covariance towards the identity.
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `OpenWorldError`.
+        By default cross-class validation with `MinOpenWorldError`.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """

@@ -20,9 +20,9 @@ from openworld.baselines.streaming_lda import StreamingLDA
 from openworld.baselines.w_svm import WSVM
 from openworld.recognition import (
     CrossClassValidation,
+    MinOpenWorldError,
     NearestClassMean,
     NearestNonOutlier,
-    OpenWorldError,
     OpenWorldRecognizer,
     SoftmaxThreshold,
 )
@@ -32,7 +32,7 @@ RECOGNIZERS: dict[str, Callable[[], Any]] = {
     "NCM": NearestClassMean,
     "NNO": NearestNonOutlier,
     # NNO with the objective of all the baselines below, for a fair comparison of open-world error.
-    "NNO-eq9": lambda: NearestNonOutlier(tau=CrossClassValidation(OpenWorldError())),
+    "NNO-eq9": lambda: NearestNonOutlier(tau=CrossClassValidation(MinOpenWorldError())),
     "NCM-STH": SoftmaxThreshold,
     "1-vs-Set": OneVsSet,
     "W-SVM": WSVM,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from openworld.index.candidates import candidates
 from openworld.index.exact import ExactIndex
@@ -92,6 +92,9 @@ class ApproximateIndex(ExactIndex):
         self._inverted.replace(positions, self._seen(means))
 
     # -- searching ----------------------------------------------------------------------------------
+
+    def prepare(self, dtype: DTypeLike) -> None:
+        """Do nothing: the inverted lists are always ready."""
 
     def nearest(self, samples: Floats, n: int = 1, boundary: float | None = None) -> tuple[Floats, Positions]:
         """Find the n nearest means of each sample, or all means if there are fewer.

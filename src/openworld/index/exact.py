@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from openworld.index.growing_rows import GrowingRows
 from openworld.index.protocol import Floats, Positions
@@ -115,16 +115,20 @@ class ExactIndex:
 
     # -- searching ----------------------------------------------------------------------------------
 
-    def _prepare(self, samples: Floats) -> _Prepared:
-        """Return the means in the type of the samples, made when first asked for."""
-        dtype = np.dtype(np.float32 if samples.dtype == np.float32 else np.float64)
+    def prepare(self, dtype: DTypeLike) -> None:
+        """Compute now what the first search for samples of this type would compute."""
+        self._prepared_for(np.dtype(dtype))
+
+    def _prepared_for(self, dtype: np.dtype[Any]) -> _Prepared:
+        """Return the means in the type of the samples, computed when first needed."""
+        dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
         if dtype not in self._prepared:
             self._prepared[dtype] = _Prepared(self.means, self.origin, dtype)
         return self._prepared[dtype]
 
     def _rank(self, samples: Floats) -> tuple[Floats, Floats]:
         """Return ``|mu|^2 - 2 z.mu`` for every sample and mean, and ``|z|^2``, as seen from the origin."""
-        prepared = self._prepare(samples)
+        prepared = self._prepared_for(samples.dtype)
         centred = samples - prepared.origin
         # Samples so far away that products overflow have infinite distances, whatever their ranks.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -181,7 +185,7 @@ class ExactIndex:
         Where a sample is not much nearer to it than to the origin, the differences of what is seen from
         the origin are as exact as their type allows; the other samples are worked on in float64.
         """
-        prepared = self._prepare(samples)
+        prepared = self._prepared_for(samples.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             differences = samples - prepared.origin
             differences -= prepared.means[positions[:, 0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 Floats = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
@@ -33,6 +33,9 @@ class Index(Protocol):
 
     def replace(self, positions: Positions, means: Floats) -> None:
         """Put other means at these positions."""
+
+    def prepare(self, dtype: DTypeLike) -> None:
+        """Compute now what the first search for samples of this type would compute."""
 
     def nearest(self, samples: Floats, n: int = 1, boundary: float | None = None) -> tuple[Floats, Positions]:
         """Return distances to and positions of the n nearest means of each sample, nearest first.

@@ -11,13 +11,20 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from openworld.index import Training
-from openworld.recognition import F1, FalseAcceptRate, KnownRecall, OpenWorldError
+from openworld.recognition import F1, FalseAcceptRate, KnownRecall, MinOpenWorldError
 from openworld.recognition.labels import label_kind
 
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
 
-_OBJECTIVES = {kind.__name__: kind for kind in (F1, FalseAcceptRate, KnownRecall, OpenWorldError)}
+# By the names in model files, which stay when a class is renamed.
+_OBJECTIVES: dict[str, Any] = {
+    "F1": F1,
+    "FalseAcceptRate": FalseAcceptRate,
+    "KnownRecall": KnownRecall,
+    "OpenWorldError": MinOpenWorldError,
+}
+_NAMES = {kind: name for name, kind in _OBJECTIVES.items()}
 
 
 class ModelFileError(ValueError):
@@ -126,12 +133,12 @@ def unpack_label(packed: Document | None) -> Any:
 
 def is_own_objective(objective: Any) -> bool:
     """Tell whether the objective is not one of the package, and so cannot be read back."""
-    return _OBJECTIVES.get(type(objective).__name__) is not type(objective)
+    return type(objective) not in _NAMES
 
 
 def pack_objective(objective: Any) -> Document:
     """Describe an objective of the package."""
-    return {"type": type(objective).__name__, **asdict(objective)}
+    return {"type": _NAMES[type(objective)], **asdict(objective)}
 
 
 def unpack_objective(packed: Document) -> Any:

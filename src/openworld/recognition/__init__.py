@@ -29,12 +29,14 @@ from openworld.recognition.open_space import (
     open_space_risk,
 )
 from openworld.recognition.open_world_recognizer import OpenWorldRecognizer
+from openworld.recognition.recognizer import EditableRecognizer, Judgement, Recognizer
 from openworld.recognition.threshold import (
     F1,
     Calibration,
     CrossClassValidation,
     FalseAcceptRate,
     KnownRecall,
+    MinOpenWorldError,
     OpenWorldError,
     best_threshold,
 )
@@ -46,12 +48,15 @@ __all__ = [
     "ClassStatistics",
     "Cone",
     "CrossClassValidation",
+    "EditableRecognizer",
     "EuclideanMetric",
     "FalseAcceptRate",
     "Gaussian",
+    "Judgement",
     "KnownRecall",
     "LinearlyMapped",
     "Maximum",
+    "MinOpenWorldError",
     "NCMMetric",
     "NearestClassMean",
     "NearestNonOutlier",
@@ -61,6 +66,7 @@ __all__ = [
     "OpenWorldError",
     "OpenWorldRecognizer",
     "Product",
+    "Recognizer",
     "ReversedWeibull",
     "Sampling",
     "SoftmaxThreshold",

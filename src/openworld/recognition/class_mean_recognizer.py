@@ -57,6 +57,7 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # Whether far from all data, in every direction of the metric's space, the answer is unknown. With fewer
     # components than features some directions are lost before they get there (Theorem 2).
     accepts_bounded_region = True
+    calibrates_itself = False
 
     # -- learning ---------------------------------------------------------------------------------
 
@@ -217,6 +218,18 @@ class ClassMeanRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The known classes, sorted."""
         check_is_fitted(self, "statistics_")
         return self._sorted()[0]
+
+    def class_mean(self, label: Any) -> NDArray[np.float64]:
+        """Return the mean of a class in the space of the features, shape (D,)."""
+        check_is_fitted(self, "statistics_")
+        return self.statistics_.mean(label)
+
+    def refresh(self) -> Self:
+        """Compute now what the next prediction on float32 samples would compute first."""
+        self._known_index().prepare(np.float32)
+        self._sorted()
+        self._labels_of(np.empty(0, dtype=np.intp))
+        return self
 
     def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Floats]:
         """Find the n nearest classes of each sample, whether or not they would be the answer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,33 +25,6 @@ Doubles = NDArray[np.float64]
 
 _TIGHTNESS_SAMPLES = 6000
 _FEW, _MANY = 16, 64  # so few of so many scores are quicker to look for one after the other
-
-
-class Judgement(NamedTuple):
-    """What a recognizer says about samples.
-
-    Attributes
-    ----------
-    labels : array of shape (n_samples,)
-        The class, or unknown.
-    decision : array of shape (n_samples,)
-        The largest decision: positive accepts.
-    membership : array of shape (n_samples,)
-        How likely the sample is of the class with the largest decision, from 0 to 1.
-    nearest : array of shape (n_samples, n)
-        The most similar classes, nearest first.
-    distances : array of shape (n_samples, n)
-        ``1 - s_c(x)`` of these.
-    memberships : array of shape (n_samples, n)
-        How likely the sample is of each of these, from 0 to 1; not normalized over classes.
-    """
-
-    labels: NDArray[Any]
-    decision: Doubles
-    membership: Doubles
-    nearest: NDArray[Any]
-    distances: Doubles
-    memberships: Doubles
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
+from sklearn.utils.validation import validate_data
 
 from openworld.index import IndexKind
 from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
 from openworld.recognition.likelihood import distance_logits, log_softmax
+from openworld.recognition.recognizer import Judgement
 from openworld.recognition.threshold import CrossClassValidation
 from openworld.recognition.thresholded import ThresholdMixin
 
@@ -75,6 +77,41 @@ class NearestClassMean(ClassMeanRecognizer):
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return p(c|x) of Eq. 1, shape (n, K): it presumes that every sample is of a known class."""
         return np.exp(self.predict_log_proba(X))
+
+    @property
+    def threshold_(self) -> float:
+        """Infinity: no distance is too far to be accepted."""
+        return np.inf
+
+    def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Do nothing: no sample is rejected."""
+
+    def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
+        """Return answer, decision, membership and the n nearest classes of each sample, in one pass.
+
+        The membership is p(c|x) of Eq. 1, which is large far from all data too.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, D)
+        n : int, default=5
+        """
+        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
+        decision, p = self.decision_function(samples), self.predict_proba(samples)
+        labels, distances = self.nearest_classes(samples, n)
+        best = decision.argmax(axis=1)
+        rows = np.arange(len(best))
+        answer = self.predict(samples)
+        return Judgement(
+            answer,
+            answer != self.unknown_label_,
+            decision[rows, best].astype(np.float64),
+            p[rows, best].astype(np.float64),
+            labels,
+            distances.astype(np.float64),
+            p[rows[:, np.newaxis], np.searchsorted(self.classes_, labels)].astype(np.float64),
+            self.threshold_,
+        )
 
 
 class SoftmaxThreshold(ThresholdMixin, NearestClassMean):

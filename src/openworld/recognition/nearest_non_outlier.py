@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from openworld.index import IndexKind
 from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
+from openworld.recognition.recognizer import Judgement
 from openworld.recognition.threshold import CrossClassValidation
 from openworld.recognition.thresholded import ThresholdMixin
 
@@ -113,6 +114,37 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         """
         distances = np.sqrt(self._squared_distances(X), dtype=np.float64)
         return np.asarray(1 - distances / self.tau_)
+
+    def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
+        """Return answer, decision, membership and the n nearest classes of each sample, in one pass.
+
+        The membership is the decision ``1 - d / tau``, and 0 for outliers.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, D)
+        n : int, default=5
+        """
+        check_is_fitted(self)
+        found, rows = self._nearest(X, n)
+        distances = found.astype(np.float64)
+        decisions = 1 - distances / self.tau_
+        memberships = np.clip(decisions, 0, 1)
+        accepted = distances[:, 0] < self.tau_
+        return Judgement(
+            self._answers(np.where(accepted, rows[:, 0], -1)),
+            accepted,
+            decisions[:, 0],
+            memberships[:, 0],
+            self._labels_of(rows),
+            distances,
+            memberships,
+            self.tau_,
+        )
+
+    @property
+    def _tau_per_decision(self) -> float:
+        return self.tau_
 
     def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the logarithm of Eq. 8 for every class, shape (n, K); minus infinity for outliers."""

@@ -20,7 +20,7 @@ from openworld.recognition.adaptive_metric import (
 )
 from openworld.recognition.class_out import ClassOut, calibrate, hold_out
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.current_model import CurrentModel, Judgement, make_model, sorted_classes
+from openworld.recognition.current_model import CurrentModel, make_model, sorted_classes
 from openworld.recognition.labels import answers, as_array, as_key, check_labels, check_unknown_label
 from openworld.recognition.learning import (
     check_announced,
@@ -30,9 +30,10 @@ from openworld.recognition.learning import (
     unchanged_on_error,
 )
 from openworld.recognition.radial import length_statistics
+from openworld.recognition.recognizer import Judgement
 from openworld.recognition.reservoir import Reservoir, precise_enough
 from openworld.recognition.scoring import all_scores, best_scores
-from openworld.recognition.threshold import Objective, OpenWorldError
+from openworld.recognition.threshold import MinOpenWorldError, Objective
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -63,7 +64,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    objective : Objective, default=OpenWorldError()
+    objective : Objective, default=MinOpenWorldError()
         What the threshold is to reach; any objective of `openworld.recognition.threshold`.
     n_lifted : int, default=2000
         Rows of the random lift that is tried, at most 32 for each feature; 0 tries none.
@@ -115,10 +116,11 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     accepts_bounded_region = True
+    calibrates_itself = True
 
     def __init__(
         self,
-        objective: Objective = OpenWorldError(),  # noqa: B008 -- frozen
+        objective: Objective = MinOpenWorldError(),  # noqa: B008 -- frozen
         *,
         n_lifted: int = 2000,
         reservoir_size: int = 12,
@@ -302,6 +304,28 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Threshold, weight of the tightness and probabilities in force."""
         return self._current().calibration
 
+    @property
+    def threshold_(self) -> float:
+        """The score from which a sample is accepted."""
+        return self.calibration_.threshold
+
+    def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Do nothing: calibration takes the samples kept of each class into account, new ones too."""
+
+    def class_mean(self, label: Any) -> Doubles:
+        """Return the mean of the samples kept of a class, shape (D,).
+
+        The mean of all its samples is kept in the space of the representation only.
+        """
+        self.statistics_.row(label)
+        kept, _ = self.reservoir_.samples(np.array([label]), self.reservoir_.per_class)
+        return np.asarray(kept.mean(axis=0), dtype=np.float64)
+
+    def refresh(self) -> Self:
+        """Compute metric and threshold now, if what was learned since the last time asks for it."""
+        self._current()
+        return self
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Name the class of each sample, or answer unknown.
 
@@ -344,8 +368,17 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best, decision, membership, nearest, distances, memberships = (
             np.concatenate(part) for part in zip(*parts, strict=True)
         )
-        labels = answers(model.classes, np.where(decision > 0, best, -1), self.unknown_label_)
-        return Judgement(labels, decision, membership, model.classes[nearest], distances, memberships)
+        accepted = decision > 0
+        return Judgement(
+            answers(model.classes, np.where(accepted, best, -1), self.unknown_label_),
+            accepted,
+            decision,
+            membership,
+            model.classes[nearest],
+            distances,
+            memberships,
+            model.calibration.threshold,
+        )
 
     def decision_function(self, X: ArrayLike) -> Doubles:
         """Return the decision on every class, shape (n, K), columns as in `classes_`; positive accepts."""

@@ -72,7 +72,7 @@ class KnownRecall:
 
 
 @dataclass(frozen=True)
-class OpenWorldError:
+class MinOpenWorldError:
     """The smallest open-world error (Eq. 9): many of the known named right, few of the unknown accepted.
 
     A known sample that is named wrong is an error whether it is accepted or not, so it does not count.
@@ -83,6 +83,9 @@ class OpenWorldError:
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Return 1 minus the open-world error."""
         return np.asarray(known / n_known - unknown / n_unknown)
+
+
+OpenWorldError = MinOpenWorldError  # deprecated: it is an objective, not an exception
 
 
 def best_threshold(
@@ -168,7 +171,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     objective : Objective, default=F1(min_recall=0.9)
-        What tau is to reach: `F1`, `FalseAcceptRate`, `KnownRecall`, `OpenWorldError`, or your own.
+        What tau is to reach: `F1`, `FalseAcceptRate`, `KnownRecall`, `MinOpenWorldError`, or your own.
     n_folds : int, default=3
         Number of random splits of the classes; tau is the average of their optima.
     known_fraction : float, default=0.66

@@ -45,6 +45,31 @@ class ThresholdMixin(_Base):
             raise ValueError(f"tau must be a positive number or a calibration object; got {tau!r}.")
         self._tau = float(tau)
 
+    @property
+    def threshold_(self) -> float:
+        """The threshold in force: `tau_`."""
+        return self.tau_
+
+    def relax_threshold(self, X: ArrayLike, y: ArrayLike, share: float = 0.1) -> None:
+        """Move tau a share of the way to samples of known classes that are still rejected.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+            The right labels of samples that were rejected by mistake.
+        share : float, default=0.1
+        """
+        columns = np.searchsorted(self.classes_, check_labels(y))
+        decisions = self.decision_function(X)[np.arange(len(columns)), columns]
+        for missing in -np.minimum(decisions, 0):
+            self.tau_ += share * float(missing) * self._tau_per_decision
+
+    @property
+    def _tau_per_decision(self) -> float:
+        """By how much tau must grow for the decisions of rejected samples to grow by 1, about."""
+        return 1.0
+
     def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
         """Return how far samples lie outside each class from their squared distances to the known means."""
         raise NotImplementedError

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from openworld.model_file import digest, dumps
-from openworld.service.judging import threshold_of
 from openworld.service.model_bytes import check_serves, from_bytes
 from openworld.service.results import Refused
 from openworld.store import Database, log
@@ -35,7 +34,7 @@ def begin(database: Database, base_model: str | PathLike[str] | Any | None) -> N
             "removed": [],
             "samples": 0,
             "classes": len(labels),
-            "threshold": threshold_of(model),
+            "threshold": model.threshold_,
         }
         log.add_version(connection, 0, None, digest(data), summary)
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.recognition import NearestNonOutlier
 from openworld.service.acts import Features, Model
 from openworld.service.results import Near
 from openworld.store.samples import Verdict
@@ -51,22 +50,17 @@ class Judgement:
 
 def judge(model: Model, X: Features, n_nearest: int) -> Judgement:
     """Judge samples; the labels are those of `predict`."""
-    if isinstance(model, NearestNonOutlier):
-        nearest, found = model.nearest_classes(X, n_nearest)
-        distances = found.astype(np.float64)
-        decisions = np.asarray(1 - distances / model.tau_, dtype=np.float64)
-        names, known = nearest[:, 0], distances[:, 0] < model.tau_
-        memberships = np.clip(decisions, 0, 1)
-        decision, membership = decisions[:, 0], memberships[:, 0]
-    else:
-        names, decision, membership, nearest, distances, memberships = model.judge(X, n_nearest)
-        known = decision > 0
+    found = model.judge(X, n_nearest)
     labels = [
-        name if is_known else None for name, is_known in zip(names.tolist(), known.tolist(), strict=True)
+        name if is_known else None
+        for name, is_known in zip(found.labels.tolist(), found.accepted.tolist(), strict=True)
     ]
-    return Judgement(labels, decision, membership, nearest, distances, memberships, threshold_of(model))
-
-
-def threshold_of(model: Model) -> float:
-    """Return tau, or the score from which a sample is accepted."""
-    return model.tau_ if isinstance(model, NearestNonOutlier) else model.calibration_.threshold
+    return Judgement(
+        labels,
+        found.decision,
+        found.membership,
+        found.nearest,
+        found.distances,
+        found.memberships,
+        found.threshold,
+    )

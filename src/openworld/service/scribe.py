@@ -16,7 +16,6 @@ from openworld.model_file import dumps
 from openworld.service.acts import Model, Step, apply, step_of
 from openworld.service.changes import Changes
 from openworld.service.history import Line, chain, learnt, link
-from openworld.service.judging import threshold_of
 from openworld.service.living_model import LivingModel
 from openworld.service.model_bytes import from_bytes
 from openworld.service.results import Conflict, Outcome, Refused
@@ -165,7 +164,7 @@ class Scribe:
                         [*self._hashes, link(self._hashes[-1], entry.digest)],
                     )
                     summary["classes"] = len(changed.model.statistics_)
-                    summary["threshold"] = threshold_of(changed.model)
+                    summary["threshold"] = changed.model.threshold_
                     log.add_version(connection, number, entry.id, hashes[-1], summary)
                 outcome = Outcome(entry.id, act.kind, number, act.samples, added, removed)
                 if self.beside is not None:
