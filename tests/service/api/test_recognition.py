@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import numpy as np
 import pyarrow
@@ -12,6 +13,7 @@ from openworld.features.extractor import load_extractor
 from openworld.service.world import World
 
 NPY = "/v1/recognize.npy"
+ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 JSON = {"Content-Type": "application/json"}
 
 
@@ -60,15 +62,45 @@ def test_binary_and_json_agree(client, things, as_npy, shape):
 def test_arrow_agrees_with_npy(client, things, as_npy):
     X = things(0, 3)
     column = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(X.ravel()), 4)
+    found = client.post(NPY, content=_arrow(column), headers=ARROW)
+    assert found.json() == client.post(NPY, content=as_npy(X)).json()
+
+
+def _arrow(column: pyarrow.Array) -> bytes:
     file = io.BytesIO()
     batch = pyarrow.record_batch([column], names=["vector"])
     with pyarrow.ipc.new_stream(file, batch.schema) as stream:
         stream.write_batch(batch)
-    kind = {"Content-Type": "application/vnd.apache.arrow.stream"}
-    assert (
-        client.post(NPY, content=file.getvalue(), headers=kind).json()
-        == client.post(NPY, content=as_npy(X)).json()
-    )
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([[1.0] * 4, [1.0] * 2, [1.0] * 6], "Row 1 is missing, or is not a list of as many"),
+        ([[1.0] * 3, [1.0] * 5], "Row 1 is missing"),
+        ([[1.0] * 4, None], "Row 1 is missing"),
+        ([None, [1.0] * 4], "Row 0 is missing"),
+        ([[], []], "Row 0 is missing"),
+        ([[1.0] * 4, [1.0, None, 1.0, 1.0]], "Row 1 has a number that is missing"),
+        ([[1] * 4, [1, None, 1, 1]], "Row 1 has a number that is missing"),
+        ([["a"] * 4], "lists of numbers"),
+        ([1.0, 2.0, 3.0, 4.0], "lists of numbers"),
+    ],
+)
+def test_arrow_rows_that_are_not_whole_are_refused(client, rows, words):
+    found = client.post(NPY, content=_arrow(pyarrow.array(rows)), headers=ARROW)
+    assert found.status_code == 422
+    assert words in found.json()["detail"]
+
+
+def test_arrow_offsets_that_point_elsewhere_are_refused(client):
+    sound = _arrow(pyarrow.array([[0.0] * 1234]))
+    head, _, tail = sound.rpartition(struct.pack("<ii", 0, 1234))  # where the list begins and ends
+    body = head + struct.pack("<ii", 0, 100_000_000) + tail
+    found = client.post(NPY, content=body, headers=ARROW)
+    assert found.status_code == 422
+    assert "not an Arrow stream" in found.json()["detail"]
 
 
 def _pickled() -> bytes:

@@ -150,18 +150,31 @@ def read_arrow(body: bytes) -> NDArray[Any]:
     """Return the first column of an Arrow stream, lists of numbers of one length, as rows."""
     try:
         import pyarrow
+        import pyarrow.compute
     except ImportError:
         raise HTTPException(415, "Arrow needs pyarrow on the server: send .npy.") from None
     try:
         with pyarrow.ipc.open_stream(body) as stream:
             table = stream.read_all()
+        table.validate(full=True)  # offsets that point elsewhere in memory are believed otherwise
         column = table.column(0).combine_chunks()
-        rows: NDArray[Any] = np.array(column.flatten().to_numpy(zero_copy_only=False))
-        return rows.reshape(len(column), -1)
+        lengths = pyarrow.compute.list_value_length(column).fill_null(-1).to_numpy()
+        values = column.flatten()
     except (pyarrow.ArrowException, ValueError, IndexError, AttributeError, OSError) as error:
         raise Refused(
             f"The body is not an Arrow stream with a column of lists of numbers: {error}"
         ) from error
+    n_numbers = int(lengths[0]) if len(lengths) else 0
+    wrong = np.flatnonzero(lengths != n_numbers) if n_numbers > 0 else np.arange(len(lengths))
+    if len(wrong):
+        raise Refused(f"Row {wrong[0]} is missing, or is not a list of as many numbers as row 0.")
+    if values.null_count:
+        missing = values.is_null().to_numpy(zero_copy_only=False)
+        raise Refused(f"Row {int(missing.argmax()) // n_numbers} has a number that is missing.")
+    rows: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    if rows.dtype.kind not in "fiub":
+        raise Refused(f"The rows must be lists of numbers, not of {values.type}.")
+    return rows.reshape(len(column), -1)
 
 
 def description() -> dict[str, Any]:
