@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from sklearn.svm import LinearSVC
 
 from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier, SoftmaxThreshold
-from openworld.recognition.abating import (
+from openworld.theory.abating import (
     AbatingModel,
     Cone,
     Gaussian,
@@ -33,7 +33,7 @@ from openworld.recognition.abating import (
     WeightedSum,
     zero_risk_threshold,
 )
-from openworld.recognition.open_space import OpenSpaceWarning, Sampling, open_space_risk
+from openworld.theory.open_space import OpenSpaceWarning, Sampling, open_space_risk
 
 # Okabe and Ito's colours, which colour-blind people can tell apart; each class also has its own marker.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")

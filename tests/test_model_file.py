@@ -224,9 +224,9 @@ def test_nothing_that_predictions_read_is_computed_when_loading(path, monkeypatc
     model = open_world(True, 7)
     expected = model.decision_function(NEW)
     save(model, path)
-    for name in ("Whitening.of", "calibrate", "make_model", "hold_out"):
+    for name in ("Whitening.of", "calibrate", "make_scoring_model", "hold_out"):
         monkeypatch.setattr(
-            f"openworld.recognition.open_world_recognizer.{name}", lambda *given: pytest.fail("computed anew")
+            f"openworld.recognition.adaptive.recognizer.{name}", lambda *given: pytest.fail("computed anew")
         )
     loaded = load(path)
     np.testing.assert_array_equal(loaded.decision_function(NEW), expected)

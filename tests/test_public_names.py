@@ -53,7 +53,7 @@ def test_there_are_no_other_names():
 
 
 def test_every_subpackage_exports_what_it_says():
-    for name in ("openworld.recognition", "openworld.index"):
+    for name in ("openworld.recognition", "openworld.index", "openworld.theory"):
         module = __import__(name, fromlist=["*"])
         assert len(set(module.__all__)) == len(module.__all__)
         for public in module.__all__:

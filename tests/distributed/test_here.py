@@ -41,7 +41,7 @@ from openworld.distributed import (
 from openworld.distributed.engine import PARTS_IN_A_SUM, Here, run
 from openworld.distributed.metrics import held_out_share
 from openworld.recognition import ClassStatistics
-from openworld.recognition.metric_passes import Gradient, Place
+from openworld.recognition.metric.passes import Gradient, Place
 
 Data = tuple[np.ndarray, np.ndarray]
 

@@ -13,15 +13,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition import CrossClassValidation, MinOpenWorldError
-from openworld.recognition.labels import answers
-from openworld.recognition.learning import (
+from openworld.recognition.recognizer import Judgement
+from openworld.recognition.validation import (
+    answers,
     as_float,
     check_announced,
     continue_training,
     start_training,
     unchanged_on_error,
 )
-from openworld.recognition.recognizer import Judgement
 
 Scorer = Callable[[NDArray[Any]], NDArray[np.float64]]
 _CHUNK_ROWS = 2048

@@ -12,7 +12,7 @@ from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.weibull import fit_weibull
 from openworld.index import ExactIndex
 from openworld.recognition import CrossClassValidation
-from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
+from openworld.recognition.validation import check_announced, continue_training, unchanged_on_error
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

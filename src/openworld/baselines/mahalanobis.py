@@ -12,10 +12,9 @@ from scipy.linalg import cholesky, solve_triangular
 from openworld.baselines.base import Baseline, Scorer
 from openworld.index import ExactIndex
 from openworld.recognition import ClassStatistics, CrossClassValidation, MinOpenWorldError
-from openworld.recognition.adaptive_metric import oracle_approximating_shrinkage
-from openworld.recognition.labels import as_array
-from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
-from openworld.recognition.reservoir import Reservoir
+from openworld.recognition.adaptive.metric import oracle_approximating_shrinkage
+from openworld.recognition.adaptive.reservoir import Reservoir
+from openworld.recognition.validation import as_array, check_announced, continue_training, unchanged_on_error
 
 Floats = NDArray[np.float64]
 

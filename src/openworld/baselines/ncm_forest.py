@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.recognition import CrossClassValidation
-from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
+from openworld.recognition.validation import check_announced, continue_training, unchanged_on_error
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]

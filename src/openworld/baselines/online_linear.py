@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import standardizer
 from openworld.recognition import CrossClassValidation
-from openworld.recognition.learning import check_announced, continue_training, unchanged_on_error
-from openworld.recognition.reservoir import Reservoir
+from openworld.recognition.adaptive.reservoir import Reservoir
+from openworld.recognition.validation import check_announced, continue_training, unchanged_on_error
 
 Floats = NDArray[np.float64]
 # Changes in place the weights, shape (K, D), and the number of steps each row has taken, by one sample and

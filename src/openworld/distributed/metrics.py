@@ -12,9 +12,9 @@ from openworld.data.streams import Stream, read_ahead
 from openworld.distributed.engine import HERE, Engine
 from openworld.distributed.sampling import SAMPLES, class_counts, draw, gather, is_chosen
 from openworld.recognition import AdaptiveMetric, ClassStatistics, NCMMetric
-from openworld.recognition.adaptive_metric import Whitening, represented_statistics
-from openworld.recognition.metric_passes import Gradient, Place, fit_in_passes
-from openworld.recognition.representation import Representation
+from openworld.recognition.adaptive.metric import Whitening, represented_statistics
+from openworld.recognition.adaptive.representation import Representation
+from openworld.recognition.metric.passes import Gradient, Place, fit_in_passes
 
 M = TypeVar("M", NCMMetric, AdaptiveMetric)
 
@@ -29,7 +29,7 @@ def fit_metric(metric: M, stream: Stream, engine: Engine = HERE) -> M:
 
     An `AdaptiveMetric` takes mean and scale, if it standardizes, from a uniform sample and its statistics
     from all samples, in one pass. An `NCMMetric` takes a pass for means and scatter and about one for each
-    step of the search; see `openworld.recognition.metric_passes.fit_in_passes`.
+    step of the search; see `openworld.recognition.metric.passes.fit_in_passes`.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from openworld.model_file.packing import (
     unpack_labels,
 )
 from openworld.recognition import NearestClassMean, NearestNonOutlier, OpenWorldRecognizer, SoftmaxThreshold
-from openworld.recognition.labels import as_array, check_unknown_label
+from openworld.recognition.validation import as_array, check_unknown_label
 
 FORMAT_VERSION = 1
 

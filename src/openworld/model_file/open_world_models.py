@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.index.growing_rows import GrowingRows
 from openworld.model_file.packing import (
     Arrays,
     Document,
@@ -28,13 +29,11 @@ from openworld.model_file.packing import (
     unpack_objective,
 )
 from openworld.recognition import AdaptiveMetric, ClassStatistics, OpenWorldRecognizer
-from openworld.recognition.adaptive_metric import Whitening
-from openworld.recognition.class_out import ClassOut
-from openworld.recognition.current_model import CurrentModel, sorted_classes
-from openworld.recognition.growing_rows import GrowingRows
-from openworld.recognition.representation import Representation
-from openworld.recognition.reservoir import Reservoir
-from openworld.recognition.score_index import ScoreIndex
+from openworld.recognition.adaptive.calibration import ScoreCalibration
+from openworld.recognition.adaptive.metric import Whitening
+from openworld.recognition.adaptive.representation import Representation
+from openworld.recognition.adaptive.reservoir import Reservoir
+from openworld.recognition.adaptive.scoring import ScoreIndex, ScoringModel, sorted_classes
 
 
 def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
@@ -175,7 +174,7 @@ def _restore_reservoir(
 
 def _restore_state(
     document: Document | None, arrays: Arrays, metric: AdaptiveMetric
-) -> tuple[float, CurrentModel] | None:
+) -> tuple[float, ScoringModel] | None:
     """Return when the metric was refreshed, and what predictions read."""
     if document is None:
         return None
@@ -192,14 +191,14 @@ def _restore_state(
     penalties = require_floats(arrays["penalties"], (n_classes,), "state", np.float32)
     radii = require_floats(arrays["radii"], (n_classes,), "state")
     require(bool(np.all(radii > 0)), "state")
-    return n_samples, CurrentModel(
+    return n_samples, ScoringModel(
         sorted_classes(metric.statistics_)[0],
         metric.whitening_,
         GrowingRows(unit_means, np.float32),
         rows.astype(np.intp),
         penalties,
         radii,
-        ClassOut(**calibration),
+        ScoreCalibration(**calibration),
         _restore_index(arrays, unit_means, rows, penalties),
     )
 

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from openworld.index import Training
 from openworld.recognition import F1, FalseAcceptRate, KnownRecall, MinOpenWorldError
-from openworld.recognition.labels import label_kind
+from openworld.recognition.validation import label_kind
 
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]

@@ -14,21 +14,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.index import Index, IndexKind, Training, make_index
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.labels import (
+from openworld.recognition.metric.ncm import LinearMetric, NCMMetric
+from openworld.recognition.validation import (
     answers,
     as_array,
+    as_float,
     as_key,
+    check_announced,
     check_labels,
     check_unknown_label,
-)
-from openworld.recognition.learning import (
-    as_float,
-    check_announced,
     continue_training,
     start_training,
     unchanged_on_error,
 )
-from openworld.recognition.metric_learning import LinearMetric, NCMMetric
 
 Floats = NDArray[np.floating[Any]]
 

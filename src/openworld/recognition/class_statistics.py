@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from openworld.index.growing_rows import GrowingRows
 from openworld.recognition.class_sums import ClassSums
-from openworld.recognition.growing_rows import GrowingRows
-from openworld.recognition.labels import as_key, check_labels, label_kind
+from openworld.recognition.validation import as_key, check_labels, label_kind
 
 Floats = NDArray[np.float64]
 ScatterKind = Literal["none", "pooled", "per_class"]

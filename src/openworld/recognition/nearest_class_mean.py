@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from openworld.index import IndexKind
 from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
-from openworld.recognition.likelihood import distance_logits, log_softmax
+from openworld.recognition.metric.likelihood import distance_logits, log_softmax
 from openworld.recognition.recognizer import Judgement
 from openworld.recognition.threshold import CrossClassValidation
 from openworld.recognition.thresholded import ThresholdMixin

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_consistent_length
 
 from openworld.index import ExactIndex
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.labels import check_labels
-from openworld.recognition.learning import as_float
 from openworld.recognition.threshold import Calibration, CrossClassValidation
+from openworld.recognition.validation import as_float, check_labels
 
 if TYPE_CHECKING:
     from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax as scipy_log_softmax
 
-from openworld.recognition.likelihood import (
+from openworld.recognition.metric.likelihood import (
     distance_logits,
     distance_loss,
     dot_logits,

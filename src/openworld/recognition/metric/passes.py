@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.labels import as_array
-from openworld.recognition.learning import as_float
-from openworld.recognition.likelihood import distance_loss, dot_loss
-from openworld.recognition.metric_learning import NCMMetric
-from openworld.recognition.metric_solvers import (
+from openworld.recognition.metric.likelihood import distance_loss, dot_loss
+from openworld.recognition.metric.ncm import NCMMetric
+from openworld.recognition.metric.solvers import (
     Problem,
     Solution,
     choose_whitening,
     directions,
     scaled,
 )
+from openworld.recognition.validation import as_array, as_float
 
 Floats = NDArray[np.floating[Any]]
 

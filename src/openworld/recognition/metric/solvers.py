@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize_scalar
 
-from openworld.recognition.likelihood import distance_logits, distance_loss, dot_logits, dot_loss, mean_loss
+from openworld.recognition.metric.likelihood import (
+    distance_logits,
+    distance_loss,
+    dot_logits,
+    dot_loss,
+    mean_loss,
+)
 
 Floats = NDArray[np.floating[Any]]
 Progress = Callable[[int, int, float], None]

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openworld.recognition.growing_rows import GrowingRows
+from openworld.index.growing_rows import GrowingRows
 
 ROW_SHAPES = [(), (3,), (2, 2)]
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openworld import EuclideanMetric, NearestNonOutlier
-from openworld.recognition.abating import (
+from openworld.theory.abating import (
     Cone,
     Gaussian,
     LinearlyMapped,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from openworld.recognition.representation import Representation
+from openworld.recognition.adaptive.representation import Representation
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(40, 5)) * [1, 10, 0.1, 3, 1] + [0, 5, 0, -2, 100]

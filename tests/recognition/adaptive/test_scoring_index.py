@@ -8,7 +8,7 @@ import pytest
 
 from openworld import OpenWorldRecognizer, load, save
 from openworld.index import choice
-from openworld.recognition.score_index import ScoreIndex
+from openworld.recognition.adaptive.scoring import ScoreIndex
 
 pytest.importorskip("faiss")
 
@@ -95,7 +95,7 @@ def test_the_index_follows_what_is_learnt(models):
 def test_a_saved_index_is_not_trained_again(models, tmp_path, monkeypatch):
     indexed, _ = models
     save(indexed, tmp_path / "model.ow")
-    monkeypatch.setattr("openworld.recognition.score_index.train", lambda *given: pytest.fail("trained"))
+    monkeypatch.setattr("openworld.recognition.adaptive.scoring.train", lambda *given: pytest.fail("trained"))
     for mapped in (False, True):
         loaded = load(tmp_path / "model.ow", mapped=mapped)
         for found, expected in zip(loaded.judge(SAMPLES), indexed.judge(SAMPLES), strict=True):

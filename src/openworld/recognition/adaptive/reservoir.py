@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from openworld.recognition.hashing import row_hashes
-from openworld.recognition.labels import as_key
+from openworld.recognition.validation import as_key
 
 Floats = NDArray[np.floating[Any]]
 

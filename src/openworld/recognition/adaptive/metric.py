@@ -12,9 +12,9 @@ from scipy.linalg.blas import strmm
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.labels import check_labels
-from openworld.recognition.representation import Representation
+from openworld.recognition.validation import check_labels
 
 Floats = NDArray[np.float32]
 

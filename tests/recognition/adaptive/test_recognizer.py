@@ -25,7 +25,7 @@ from openworld import (
 )
 from openworld.evaluation.decisions import Decisions
 from openworld.evaluation.measures import open_world_error
-from openworld.recognition.adaptive_metric import LARGEST_SCATTER, Whitening
+from openworld.recognition.adaptive.metric import LARGEST_SCATTER, Whitening
 
 X, Y = load_iris(return_X_y=True)
 NEW = X + np.random.default_rng(0).normal(scale=0.3, size=X.shape)
@@ -226,7 +226,7 @@ def test_a_sample_from_afar_does_not_change_the_decision_on_the_others():
 def test_more_samples_than_are_scored_at_once(monkeypatch):
     model = fitted()
     at_once = model.decision_function(NEW)
-    monkeypatch.setattr("openworld.recognition.scoring._CHUNK_ROWS", 7)
+    monkeypatch.setattr("openworld.recognition.adaptive.scoring._CHUNK_ROWS", 7)
     np.testing.assert_allclose(model.decision_function(NEW), at_once, atol=1e-6)
     assert model.nearest_classes(NEW)[0].shape == (150, 3)
     assert model.membership(NEW).shape == (150, 3)

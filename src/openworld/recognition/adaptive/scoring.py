@@ -1,8 +1,8 @@
-"""What the predictions of OpenWorldRecognizer read, made from what it has learnt."""
+"""Scores of samples by what OpenWorldRecognizer has learned, and the state that predictions read."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,25 +10,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.index import is_approximate
-from openworld.recognition.adaptive_metric import AdaptiveMetric, Whitening, unit
-from openworld.recognition.class_out import ClassOut, filled, tightness
+from openworld.index import InvertedLists, Training, candidates, is_approximate, train
+from openworld.index.growing_rows import GrowingRows
+from openworld.recognition.adaptive.calibration import ScoreCalibration, filled, tightness
+from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, unit
+from openworld.recognition.adaptive.radial import lengths_of, radial_factor, radii_of
+from openworld.recognition.adaptive.representation import Representation
+from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.growing_rows import GrowingRows
-from openworld.recognition.labels import as_array
-from openworld.recognition.radial import radii_of
-from openworld.recognition.reservoir import Reservoir
-from openworld.recognition.score_index import ScoreIndex
+from openworld.recognition.validation import as_array
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 _TIGHTNESS_SAMPLES = 6000
 _FEW, _MANY = 16, 64  # so few of so many scores are quicker to look for one after the other
+# Samples are worked on so many at a time, and fewer where there are very many classes.
+_CHUNK_ROWS, _CHUNK_SCORES = 1024, 1 << 24
+_CANDIDATES = 8
 
 
 @dataclass(frozen=True)
-class CurrentModel:
+class ScoringModel:
     """What predictions need.
 
     Attributes
@@ -45,7 +49,7 @@ class CurrentModel:
         What the tightness of each class takes off its similarity.
     radii : array of shape (K,)
         The length of a sample up to which each class's radial factor is 1; it falls to 0 at twice that.
-    calibration : ClassOut
+    calibration : ScoreCalibration
     index : ScoreIndex or None
         Of the rows in `unit_means`, where there are very many.
     """
@@ -56,7 +60,7 @@ class CurrentModel:
     rows: NDArray[np.intp]
     penalties: Floats
     radii: Doubles
-    calibration: ClassOut
+    calibration: ScoreCalibration
     index: ScoreIndex | None = None
 
     def found(
@@ -125,7 +129,7 @@ class CurrentModel:
             memberships = self.membership(near, np.take_along_axis(radial, nearest, axis=1))
         return best, decision, membership, nearest, 1 - near.astype(np.float64), memberships
 
-    def renamed(self, old: Any, new: Any) -> CurrentModel:
+    def renamed(self, old: Any, new: Any) -> ScoringModel:
         """Return the model with a class under another name."""
         names = as_array([new if label == old else label for label in self.classes.tolist()])
         order = np.argsort(names, kind="stable")
@@ -153,14 +157,14 @@ def sorted_classes(statistics: ClassStatistics) -> tuple[NDArray[Any], NDArray[n
     return classes[order], order
 
 
-def make_model(
+def make_scoring_model(
     metric: AdaptiveMetric,
     lengths: ClassStatistics,
     reservoir: Reservoir,
-    calibration: ClassOut,
-    previous: CurrentModel | None = None,
+    calibration: ScoreCalibration,
+    previous: ScoringModel | None = None,
     changed: Set[Any] = frozenset(),
-) -> CurrentModel:
+) -> ScoringModel:
     """Make the model from statistics and reservoir.
 
     Where a previous model by the same metric is given, only the classes that changed since then are made
@@ -198,7 +202,7 @@ def make_model(
         index.update(changed_rows, unit_means.rows[changed_rows], _by_row(penalties, rows)[changed_rows])
     elif previous is None and is_approximate("auto", len(classes)):
         index = ScoreIndex(unit_means.rows, _by_row(penalties, rows))
-    return CurrentModel(classes, metric.whitening_, unit_means, rows, penalties, radii, calibration, index)
+    return ScoringModel(classes, metric.whitening_, unit_means, rows, penalties, radii, calibration, index)
 
 
 def _largest(scores: Floats, n: int) -> tuple[NDArray[np.intp], Floats]:
@@ -229,3 +233,84 @@ def _by_row(penalties: Floats, rows: NDArray[np.intp]) -> Floats:
     ordered = np.empty_like(penalties)
     ordered[rows] = penalties
     return ordered
+
+
+def all_scores(
+    model: ScoringModel, representation: Representation, samples: NDArray[Any]
+) -> Iterator[tuple[Floats, Doubles | float]]:
+    """Yield scores and radial factors of every class."""
+    n_rows = int(np.clip(_CHUNK_SCORES // len(model.classes), 1, _CHUNK_ROWS))
+    for start in range(0, len(samples), n_rows):
+        chunk = samples[start : start + n_rows]
+        yield model.scores(representation(chunk)), radial_factor(chunk, model.radii)
+
+
+def best_scores(
+    model: ScoringModel, representation: Representation, samples: NDArray[Any], n: int, threshold: float
+) -> Iterator[tuple[Floats, Doubles | float, NDArray[np.intp] | None]]:
+    """Yield scores and radial factors of the classes that may be the n best, and the positions of these.
+
+    The positions are None where the scores are of all classes. Where no score is above the threshold, the
+    best ones may be missing.
+    """
+    for start in range(0, len(samples), _CHUNK_ROWS):
+        chunk = samples[start : start + _CHUNK_ROWS]
+        found = None
+        if model.index is not None:
+            found = model.found(representation(chunk), lengths_of(chunk), n, threshold)
+        if found is None:
+            for scores, radial in all_scores(model, representation, chunk):
+                yield scores, radial, None
+        else:
+            yield found[0], 1.0, found[1]
+
+
+class ScoreIndex:
+    """Directions of class means with their penalties, in inverted lists.
+
+    The largest score ``s = cos(x, mu) - p`` is the smallest distance between x with a zero appended and mu
+    with ``sqrt(2 (p - p_0))`` appended, where p_0 is the least penalty: its square is ``2 (1 - p_0 - s)``.
+
+    Parameters
+    ----------
+    unit_means : array of shape (K, L)
+    penalties : array of shape (K,)
+    training : Training, optional
+        Where it was saved; by default found anew.
+    """
+
+    def __init__(self, unit_means: Floats, penalties: Floats, training: Training | None = None) -> None:
+        self._least = penalties.min()
+
+        def vectors(rows: Any) -> Floats:
+            return self._appended(unit_means[rows], penalties[rows])
+
+        self._lists = InvertedLists(training or train(vectors, len(unit_means)), vectors)
+
+    @property
+    def training(self) -> Training:
+        """What a later index of these means need not find anew."""
+        return self._lists.training
+
+    def _appended(self, unit_means: Floats, penalties: Floats) -> Floats:
+        # A class learnt later may have a smaller penalty; it is then found as if it had the least one.
+        last = np.sqrt(2 * np.maximum(penalties - self._least, 0))
+        return np.ascontiguousarray(np.column_stack([unit_means, last]), dtype=np.float32)
+
+    def update(self, rows: Rows, unit_means: Floats, penalties: Floats) -> None:
+        """Put other means into these rows, which are in ascending order; those behind the last are new."""
+        vectors, new = self._appended(unit_means, penalties), rows >= len(self.training.lists)
+        if not new.all():
+            self._lists.replace(rows[~new], vectors[~new])
+        self._lists.add(vectors[new])
+
+    def largest(self, directions: Floats, n: int, threshold: float) -> Rows:
+        """Return the rows of some classes, the n with the largest scores among them, shape (n_samples, k).
+
+        Where there are fewer, the row is -1. Samples none of whose scores is above the threshold are looked
+        up in more lists, except in those that hold none above it either.
+        """
+        seen = self._appended(directions, np.full(len(directions), self._least))
+        boundary = np.sqrt(max(2 * (1 - float(self._least) - threshold), 0.0))
+        n = min(n, len(self.training.lists))
+        return candidates(self._lists, seen, n, float(boundary), max(_CANDIDATES, n + 1))[1]

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from openworld.recognition.labels import (
+from openworld.recognition.validation import (
     answers,
     as_array,
     as_key,

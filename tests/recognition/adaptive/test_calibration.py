@@ -9,12 +9,11 @@ from sklearn.datasets import load_iris
 from openworld import F1, ClassStatistics, FalseAcceptRate, KnownRecall, MinOpenWorldError
 from openworld.evaluation.score_measures import Scores
 from openworld.evaluation.score_measures import oscr_area as measured_oscr_area
-from openworld.recognition import class_out
-from openworld.recognition.adaptive_metric import Whitening, unit
-from openworld.recognition.class_out import (
+from openworld.recognition.adaptive import calibration as class_out
+from openworld.recognition.adaptive.calibration import (
     TIGHTNESS_WEIGHTS,
-    ClassOut,
     HeldOut,
+    ScoreCalibration,
     calibrate,
     filled,
     hold_out,
@@ -22,6 +21,7 @@ from openworld.recognition.class_out import (
     similarities_as_unknown,
     tightness,
 )
+from openworld.recognition.adaptive.metric import Whitening, unit
 from openworld.recognition.threshold import best_threshold
 
 IRIS, CODES = load_iris(return_X_y=True)
@@ -359,7 +359,7 @@ def test_the_logistic_curve_is_found_again(slope, intercept):
     right = random.uniform(size=20_000) < 1 / (1 + np.exp(-slope * scores - intercept))
     found = class_out._logistic(scores, right)
     assert found == pytest.approx((slope, intercept), rel=0.1)
-    probability = ClassOut(0.0, 0.0, *found, 1.0, 1.0).probability(scores.astype(np.float32))
+    probability = ScoreCalibration(0.0, 0.0, *found, 1.0, 1.0).probability(scores.astype(np.float32))
     for low, high in ((0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.01)):
         bin_ = (probability >= low) & (probability < high)
         if bin_.sum() > 300:

@@ -12,28 +12,37 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.recognition.adaptive_metric import (
+from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate, hold_out
+from openworld.recognition.adaptive.metric import (
     LARGEST_SCATTER,
     AdaptiveMetric,
     Whitening,
     represented_statistics,
 )
-from openworld.recognition.class_out import ClassOut, calibrate, hold_out
+from openworld.recognition.adaptive.radial import length_statistics
+from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
+from openworld.recognition.adaptive.scoring import (
+    ScoringModel,
+    all_scores,
+    best_scores,
+    make_scoring_model,
+    sorted_classes,
+)
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.current_model import CurrentModel, make_model, sorted_classes
-from openworld.recognition.labels import answers, as_array, as_key, check_labels, check_unknown_label
-from openworld.recognition.learning import (
+from openworld.recognition.recognizer import Judgement
+from openworld.recognition.threshold import MinOpenWorldError, Objective
+from openworld.recognition.validation import (
+    answers,
+    as_array,
+    as_key,
     check_announced,
+    check_labels,
     check_range,
+    check_unknown_label,
     continue_training,
     start_training,
     unchanged_on_error,
 )
-from openworld.recognition.radial import length_statistics
-from openworld.recognition.recognizer import Judgement
-from openworld.recognition.reservoir import Reservoir, precise_enough
-from openworld.recognition.scoring import all_scores, best_scores
-from openworld.recognition.threshold import MinOpenWorldError, Objective
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -84,7 +93,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The known classes, sorted.
     metric_ : AdaptiveMetric
         With the statistics of all classes.
-    calibration_ : ClassOut
+    calibration_ : ScoreCalibration
         Threshold, weight and probabilities in force.
     unknown_label_ : label
 
@@ -300,7 +309,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return sorted_classes(self.statistics_)[0]
 
     @property
-    def calibration_(self) -> ClassOut:
+    def calibration_(self) -> ScoreCalibration:
         """Threshold, weight of the tightness and probabilities in force."""
         return self._current().calibration
 
@@ -416,17 +425,17 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- the model, made anew when it is asked for after a change ----------------------------------
 
-    def _current(self) -> CurrentModel:
+    def _current(self) -> ScoringModel:
         check_is_fitted(self)
         if len(self.statistics_) < 2:
             raise ValueError("This recognizer knows fewer than 2 classes: teach it more with partial_fit.")
         if self._cache["model"] is None:
             self._cache["model"] = self._make_model()
             self._cache["previous"], self._cache["changed"] = None, set()
-        model: CurrentModel = self._cache["model"]
+        model: ScoringModel = self._cache["model"]
         return model
 
-    def _make_model(self) -> CurrentModel:
+    def _make_model(self) -> ScoringModel:
         n_samples = float(self.statistics_.counts.sum())
         kept, previous = self._cache["metric"], self._cache["previous"]
         if kept is None or n_samples > (1 + self.refresh_growth) * kept[0]:
@@ -435,16 +444,18 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             kept, previous = (n_samples, calibration), None
             self._cache["metric"] = kept
         changed = self._cache["changed"]
-        return make_model(self.metric_, self._lengths, self.reservoir_, kept[1], previous, changed)
+        return make_scoring_model(self.metric_, self._lengths, self.reservoir_, kept[1], previous, changed)
 
-    def _calibrate(self, metric: AdaptiveMetric, classes: NDArray[Any], order: NDArray[np.intp]) -> ClassOut:
+    def _calibrate(
+        self, metric: AdaptiveMetric, classes: NDArray[Any], order: NDArray[np.intp]
+    ) -> ScoreCalibration:
         """Calibrate on at most a few thousand samples, however many classes there are."""
         per_class = int(np.clip(_CALIBRATION_SAMPLES // len(classes), 2, self.reservoir_.per_class))
         samples, codes = self.reservoir_.samples(classes, per_class)
         represented = metric.representation_(samples)
         return calibrate(hold_out(metric.statistics_, order, represented, codes), self.objective)
 
-    def _state(self) -> tuple[float, CurrentModel] | None:
+    def _state(self) -> tuple[float, ScoringModel] | None:
         """Return what a model file keeps: how many samples the metric is from, and what predictions need.
 
         None where too little is known to predict, as in a part that is to be added to others.
@@ -460,7 +471,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         metric: AdaptiveMetric,
         lengths: ClassStatistics,
         reservoir: Reservoir,
-        state: tuple[float, CurrentModel] | None,
+        state: tuple[float, ScoringModel] | None,
     ) -> None:
         """Set what was learnt, as read from a model file."""
         self.metric_, self._lengths, self.reservoir_ = metric, lengths, reservoir

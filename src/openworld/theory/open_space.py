@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln, logsumexp, ndtri
 
-from openworld.recognition.abating import AbatingModel, Floats, NearestSample, as_points
+from openworld.theory.abating import AbatingModel, Floats, NearestSample, as_points
 
 Booleans = NDArray[np.bool_]
 RecognitionFunction = Callable[[Floats], Floats]

@@ -4,8 +4,8 @@ from scipy.linalg import eigh, subspace_angles
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from openworld.recognition import metric_solvers
-from openworld.recognition.metric_solvers import Adam, Problem, authors_sgd, discriminant_then_descent
+from openworld.recognition.metric import solvers as metric_solvers
+from openworld.recognition.metric.solvers import Adam, Problem, authors_sgd, discriminant_then_descent
 
 SHRINKAGES = (0.9, 0.6, 0.3, 0.1, 0.03, 0.01)
 

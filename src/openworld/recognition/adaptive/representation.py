@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.recognition.learning import as_float
+from openworld.recognition.validation import as_float
 
 Floats = NDArray[np.float32]
 

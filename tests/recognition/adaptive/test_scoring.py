@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openworld.recognition.current_model import _largest
+from openworld.recognition.adaptive.scoring import _largest
 
 
 @pytest.mark.parametrize("n_classes", [3, 63, 64, 200])

@@ -8,7 +8,7 @@ from scipy.special import gammainc, gammaln
 from sklearn.svm import LinearSVC
 
 from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier, SoftmaxThreshold
-from openworld.recognition.abating import (
+from openworld.theory.abating import (
     Cone,
     Gaussian,
     LinearlyMapped,
@@ -19,7 +19,7 @@ from openworld.recognition.abating import (
     WeightedSum,
     zero_risk_threshold,
 )
-from openworld.recognition.open_space import (
+from openworld.theory.open_space import (
     OpenSpace,
     OpenSpaceWarning,
     Sampling,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.special import expit, logit
 
-from openworld.recognition.adaptive_metric import Whitening, unit
+from openworld.recognition.adaptive.metric import Whitening, unit
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.threshold import Objective, best_threshold
 
@@ -49,7 +49,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class ClassOut:
+class ScoreCalibration:
     """What leaving classes out found.
 
     Attributes
@@ -209,7 +209,7 @@ def _row_products(left: Floats, right: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", left, right)[:, np.newaxis])
 
 
-def calibrate(held_out: HeldOut, objective: Objective) -> ClassOut:
+def calibrate(held_out: HeldOut, objective: Objective) -> ScoreCalibration:
     """Choose the weight of the tightness, the threshold and the probabilities.
 
     Every sample counts twice: once as a known sample, and once as an unknown one, with its own class
@@ -219,7 +219,7 @@ def calibrate(held_out: HeldOut, objective: Objective) -> ClassOut:
     known, correct, unknown = _known_and_unknown(held_out, weight)
     threshold = _average_threshold(known, correct, unknown, held_out.codes, objective)
     slope, intercept = _logistic(np.r_[known, unknown], np.r_[correct, np.zeros(len(unknown), dtype=bool)])
-    return ClassOut(weight, threshold, slope, intercept, held_out.power, quality)
+    return ScoreCalibration(weight, threshold, slope, intercept, held_out.power, quality)
 
 
 def _best_weight(held_out: HeldOut) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from sklearn.covariance import OAS, oas
 from sklearn.datasets import load_iris
 
 from openworld import AdaptiveMetric, ClassStatistics
-from openworld.recognition.adaptive_metric import (
+from openworld.recognition.adaptive.metric import (
     Whitening,
     oracle_approximating_shrinkage,
     represented_statistics,
@@ -193,7 +193,7 @@ def test_no_sample_is_stored(form):
 def test_represented_statistics_in_pieces(form, monkeypatch):
     representation = AdaptiveMetric(**form).fit(X, Y).representation_
     whole = represented_statistics(representation, X, Y)
-    monkeypatch.setattr("openworld.recognition.adaptive_metric._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("openworld.recognition.adaptive.metric._ROWS_AT_ONCE", 7)
     pieces = represented_statistics(representation, X, Y)
     np.testing.assert_allclose(pieces.scatter, whole.scatter, atol=1e-5)
     np.testing.assert_allclose(pieces.sums, whole.sums, rtol=1e-5, atol=1e-5)

@@ -12,8 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.labels import check_labels
-from openworld.recognition.metric_solvers import (
+from openworld.recognition.metric.solvers import (
     Problem,
     Progress,
     Solution,
@@ -21,6 +20,7 @@ from openworld.recognition.metric_solvers import (
     discriminant_then_descent,
 )
 from openworld.recognition.threshold import CrossClassValidation
+from openworld.recognition.validation import check_labels
 
 Floats = NDArray[np.floating[Any]]
 

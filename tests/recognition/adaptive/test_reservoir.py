@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openworld.recognition.reservoir import Reservoir
+from openworld.recognition.adaptive.reservoir import Reservoir
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(120, 3)).astype(np.float32)
@@ -91,7 +91,7 @@ def test_merged_parts_are_the_whole(seed, n_parts, size, total):
 
 
 def test_pieces_inside_a_batch(monkeypatch):
-    monkeypatch.setattr("openworld.recognition.reservoir._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("openworld.recognition.adaptive.reservoir._ROWS_AT_ONCE", 7)
     assert content(filled(size=3, total=40)) == brute_force(X, Y, 3, 40)
 
 

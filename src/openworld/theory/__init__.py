@@ -1,0 +1,42 @@
+"""The paper's theory: abating models (Theorems 1 and 2) and open space risk (Eq. 3 to 5).
+
+Nothing else in the package imports it; it is here to check the recognizers against.
+"""
+
+from openworld.theory.abating import (
+    Cone,
+    Gaussian,
+    LinearlyMapped,
+    Maximum,
+    Product,
+    ReversedWeibull,
+    Thresholded,
+    WeightedSum,
+    zero_risk_threshold,
+)
+from openworld.theory.open_space import (
+    OpenSetRisk,
+    OpenSpace,
+    OpenSpaceRisk,
+    Sampling,
+    open_set_risk,
+    open_space_risk,
+)
+
+__all__ = [
+    "Cone",
+    "Gaussian",
+    "LinearlyMapped",
+    "Maximum",
+    "OpenSetRisk",
+    "OpenSpace",
+    "OpenSpaceRisk",
+    "Product",
+    "ReversedWeibull",
+    "Sampling",
+    "Thresholded",
+    "WeightedSum",
+    "open_set_risk",
+    "open_space_risk",
+    "zero_risk_threshold",
+]
