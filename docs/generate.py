@@ -19,16 +19,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {
         "command-line.md": command_line,
         "http-api.md": http_api,
-        "changelog.md": changelog,
+        "changelog.md": lambda: copied("CHANGELOG.md"),
+        "contributing.md": lambda: copied("CONTRIBUTING.md"),
+        "security.md": lambda: copied("SECURITY.md"),
     }
     for name, page in pages.items():
         files.append(File.generated(config, name, content=page()))
     return files
 
 
-def changelog() -> str:
-    """Return CHANGELOG.md, whose links to docs/ start at the root of the project."""
-    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](")
+def copied(name: str) -> str:
+    """Return a page from the root of the project, with its links to docs/ made local."""
+    return (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
 
 
 def command_line() -> str:
@@ -62,12 +64,12 @@ def openapi() -> dict[str, Any]:
     """Return the OpenAPI description of the service with a small model."""
     import numpy as np
 
-    from openworld import NearestClassMean
+    from openworld import EuclideanMetric, NearestNonOutlier
     from openworld.service.app import create_app
-    from openworld.service.settings import ServiceSettings
+    from openworld.service.configuration import ServiceSettings
     from openworld.service.world import World
 
-    model = NearestClassMean().fit(np.eye(4), ["a", "a", "b", "b"])
+    model = NearestNonOutlier(EuclideanMetric(), tau=1.0).fit(np.eye(4), ["a", "a", "b", "b"])
     with tempfile.TemporaryDirectory() as folder, World.open(f"sqlite:///{folder}/world.db", model) as world:
         return json.loads(json.dumps(create_app(world, ServiceSettings()).openapi()))
 
