@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 
 LIVING := tests/browser tests/cli tests/distributed tests/service tests/store tests/test_client.py
 
-.PHONY: run test test-living test-rest lint bench clean lock install
+.PHONY: run test test-living test-rest lint docs check-wheel bench clean lock install
 
 run: install  ## the living system on the built-in letters: service and labelling page, embedded SQLite
 	$(BIN)/openworld demo --output demo
@@ -26,6 +26,14 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: install  ## the documentation site, in site/; broken links and failing tutorials are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+check-wheel: install  ## build the wheel, install it alone with each extra in a new environment, try its commands
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python scripts/check_wheel.py dist
+
 bench: install  ## the short speed benchmarks; that on real data needs OPENWORLD_DATA
 	$(BIN)/python -m benchmarks.speed
 
@@ -42,5 +50,5 @@ lock:  ## resolve the pinned versions again (needs `pip install uv`)
 		--generate-hashes --no-header --upgrade -o requirements.lock
 
 clean:
-	rm -rf $(VENV) build dist demo report .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist demo report site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
