@@ -51,8 +51,8 @@ def http_api() -> str:
     lines = [
         "# HTTP API",
         "",
-        "Made from `/v1/openapi.json`, which a running service answers with; the page at `/docs` of the service "
-        "shows the same. [The service](service.md) explains what the endpoints are for.",
+        "Made from the OpenAPI description that a running service has at `/v1/openapi.json`. "
+        "[The service](service.md) explains what the endpoints are for.",
     ]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -66,7 +66,7 @@ def openapi() -> dict[str, Any]:
 
     from openworld import EuclideanMetric, NearestNonOutlier
     from openworld.service.app import create_app
-    from openworld.service.configuration import ServiceSettings
+    from openworld.service.settings import ServiceSettings
     from openworld.service.world import World
 
     model = NearestNonOutlier(EuclideanMetric(), tau=1.0).fit(np.eye(4), ["a", "a", "b", "b"])
@@ -74,9 +74,7 @@ def openapi() -> dict[str, Any]:
         return json.loads(json.dumps(create_app(world, ServiceSettings()).openapi()))
 
 
-def _operation(
-    method: str, path: str, operation: dict[str, Any], document: dict[str, Any]
-) -> Iterator[str]:
+def _operation(method: str, path: str, operation: dict[str, Any], document: dict[str, Any]) -> Iterator[str]:
     yield f"\n## `{method.upper()} {path}`\n"
     yield operation.get("description", operation.get("summary", ""))
     parameters = operation.get("parameters", [])

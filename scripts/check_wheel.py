@@ -26,8 +26,8 @@ PICTURES = """
 """
 TEXTS = """
     from pathlib import Path
-    lines = ["text,label"] + [f"will it rain on day {i},weather\\nplay song number {i},music" for i in range(6)]
-    Path("questions.csv").write_text("\\n".join(lines))
+    rows = [f"will it rain on day {i},weather\\nplay song number {i},music" for i in range(6)]
+    Path("questions.csv").write_text("\\n".join(["text,label", *rows]))
 """
 VECTORS = """
     from sklearn.datasets import load_iris
@@ -37,11 +37,11 @@ VECTORS = """
 """
 # For each extra: code that makes data, and commands that must succeed.
 CHECKS: dict[str, tuple[str, list[str]]] = {
-    "": (VECTORS, ["fit iris.npz -o iris.ow", "recognize iris.ow iris.npz -o answers.csv", "inspect iris.ow"]),
-    "images": (PICTURES, ["fit photos -o photos.ow", "recognize photos.ow photos --sheet sheet.html -o a.csv"]),
+    "": (VECTORS, ["fit iris.npz -o iris.ow", "recognize iris.ow iris.npz -o a.csv", "inspect iris.ow"]),
+    "images": (PICTURES, ["fit photos -o p.ow", "recognize p.ow photos --sheet sheet.html -o a.csv"]),
     "text": (TEXTS, ["fit questions.csv -o q.ow", "recognize q.ow questions.csv -o a.csv"]),
-    "evaluate": (VECTORS, ["evaluate paper-50 --data iris.npz --recognizer NCM --recognizer NNO --output report"]),
-    "service": (VECTORS, ["fit iris.npz -o iris.ow", "key list --database sqlite:///w.db", "demo --in-terminal"]),
+    "evaluate": (VECTORS, ["evaluate paper-50 --data iris.npz --recognizer NCM --output report"]),
+    "service": (VECTORS, ["fit iris.npz -o iris.ow", "demo --in-terminal"]),
     "scale": (VECTORS, ["fit iris.npz -o iris.ow --dask local"]),
 }
 

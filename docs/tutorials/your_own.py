@@ -16,8 +16,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.testing import check_recognizer
-
 
 class NearestSample(ClassifierMixin, BaseEstimator):
     """The class of the nearest training sample, or unknown where it is farther than `radius`."""
@@ -84,7 +82,9 @@ from openworld import OpenWorldRecognizer
 
 def encode(texts: list[str]) -> np.ndarray:
     """Count letters: a poor encoder, but one of our own."""
-    return np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], float)
+    return np.array(
+        [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], float
+    )
 
 
 train = ["zzz zz", "zz zzzz", "z z zzz", "aaa aa", "aa aaaa", "a a aaa"]

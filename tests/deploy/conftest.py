@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.core import TyperGroup
-from typer.main import get_command
 
-from openworld.cli.app import app
 from openworld.service.server import _SECONDS_TO_FINISH
 from openworld.service.settings import PREFIX, ServiceSettings, load_settings
 
@@ -32,22 +29,6 @@ def folder(root: Path) -> Path:
 def seconds_to_finish() -> int:
     """How long a server that was told to end waits for requests under way."""
     return _SECONDS_TO_FINISH
-
-
-@pytest.fixture
-def parse() -> Callable[[list[str]], dict[str, Any]]:
-    """Parse a command line with openworld's own parser, and return its options."""
-
-    def parsed(words: list[str]) -> dict[str, Any]:
-        assert Path(words[0]).name == "openworld"
-        command, arguments, context = get_command(app), words[1:], None
-        while isinstance(command, TyperGroup):
-            context = command.make_context(command.name, [*arguments], parent=context)
-            _, command, arguments = command.resolve_command(context, arguments)
-            assert command is not None
-        return dict(command.make_context(command.name, arguments, parent=context).params)
-
-    return parsed
 
 
 @pytest.fixture

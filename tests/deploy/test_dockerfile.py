@@ -70,7 +70,7 @@ def test_what_is_installed_is_pinned(instructions: list[tuple[str, str]], root: 
     assert "--constraint requirements.lock --build-constraint requirements.lock" in install
     [extras] = re.findall(r'"\.\[([\w,]+)\]"', install)
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(extras.split(",")) == set(project["optional-dependencies"]) - {"evaluate"}
+    assert set(extras.split(",")) == set(project["optional-dependencies"]) - {"all", "evaluate"}
     assert re.search(r"pip install --no-cache-dir uv==\d", all_of(instructions, "RUN")[0])
 
 

@@ -1,0 +1,44 @@
+"""What is in the wheel and in the source distribution."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+def test_wheel(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "openworld/py.typed" in names
+    assert any(name.endswith(".html") for name in names)
+    assert any(name.endswith("htmx.min.js") for name in names)
+    assert any("migrations/versions" in name for name in names)
+    assert not [name for name in names if not name.startswith("openworld")]
+
+
+def test_source_distribution(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    for needed in ("Makefile", "requirements.lock", "SECURITY.md", "CITATION.cff", "mkdocs.yml", "LICENSE"):
+        assert needed in names
+    assert any(name.startswith("examples/") for name in names)
+    assert any(name.startswith("tests/recognition/") for name in names)
