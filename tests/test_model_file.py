@@ -670,7 +670,7 @@ def parts(sound):
     arrays = {}
     for name, entry in header.items():
         start, end = entry["data_offsets"]
-        dtype = {"F64": "<f8", "F32": "<f4", "I64": "<i8"}[entry["dtype"]]
+        dtype = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4"}[entry["dtype"]]
         arrays[name] = np.frombuffer(data[start:end], dtype=dtype).reshape(entry["shape"])
     return document, arrays
 
@@ -741,6 +741,8 @@ def changed(document, keys, value):
         (["classes", "values"], ["a", "b", ["c"]]),
         (["classes", "values"], ["a", "b", None]),
         (["classes", "values"], "abc"),
+        (["classes", "values"], ["a", "b", "c\0"]),
+        (["classes", "values"], ["a", "b", "\0"]),
         (["classes"], {"kind": "integer", "values": [1, 2, 3]}),
         (["unknown_label"], None),
         (["unknown_label", "values"], []),
@@ -778,6 +780,10 @@ def test_a_document_that_makes_no_sense(sound, path, keys, value):
         (["parameters", "tau"], {"objective": {"type": "F1", "surprise": 1}}),
         (["parameters", "tau"], {"objective": {"type": "F1", "min_recall": "all"}}),
         (["parameters", "tau"], {}),
+        (["parameters", "tau"], "1.5"),
+        (["parameters", "tau"], [1.5]),
+        (["parameters", "tau"], True),
+        (["parameters", "tau"], float("nan")),
         (["metric", "parameters"], {"surprise": 1}),
         (["metric_given"], {"type": "StandardScaler", "parameters": {}}),
         (["metric_given"], []),
@@ -933,7 +939,7 @@ def altered_arrays(arrays):
                 yield f"{name} with {value}", {**arrays, name: np.r_[value, array[1:]]}
             continue
         yield f"{name} whole numbers", {**arrays, name: array.astype(np.int64)}
-        for value in (np.nan, np.inf):
+        for value in (np.nan, np.inf, *([1e300] if array.dtype == np.float64 else [])):
             wrong = array.copy()
             wrong.flat[0] = value
             yield f"{name} with {value}", {**arrays, name: wrong}
@@ -964,6 +970,31 @@ def test_arrays_that_do_not_fit_together(sound, path):
             continue
         loaded.append(what)
     assert loaded == []
+
+
+def test_an_index_that_makes_no_sense(path):
+    save(NearestNonOutlier(EuclideanMetric(), tau=1.0, index="approximate").fit(X, CODES), path)
+    document, arrays = parts(path)
+    far = arrays["index.centroids"].copy()
+    far[0, 0] = 1e38
+    for wrong in (
+        {"index.centroids": far},
+        {"index.centroids": far[:0]},
+        {"index.lists": arrays["index.lists"] + len(far)},
+        {"index.origin": np.full_like(arrays["index.origin"], 1e300)},
+    ):
+        forge(path, document, {**arrays, **wrong})
+        with pytest.raises(ModelFileError, match="the index of the model"):
+            load(path)
+
+
+def test_a_model_that_cannot_predict_is_refused(path):
+    """Every part is sound by itself, but whatever one asks, the answer is not a number."""
+    save(NearestNonOutlier(EuclideanMetric(), tau=1.0).fit(X, CODES), path)
+    document, arrays = parts(path)
+    forge(path, {**document, "tau": 5e-324}, arrays)
+    with pytest.raises(ModelFileError, match="predictions"):
+        load(path)
 
 
 def test_an_array_of_a_type_that_numpy_lacks(sound, path):

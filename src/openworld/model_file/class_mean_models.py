@@ -20,6 +20,7 @@ from openworld.model_file.packing import (
     plain_random_state,
     require,
     require_floats,
+    require_number,
     require_training,
     unpack_labels,
     unpack_objective,
@@ -112,7 +113,7 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     projected = arrays["projected_means"]
     require_floats(projected, (len(labels), metric.W_.shape[1]), "projected means")
     if isinstance(model, ThresholdMixin):
-        model.tau_ = document["tau"]
+        model.tau_ = require_number(document["tau"], "tau")
         model.calibration_ = _restore_calibration(document["calibration"])
     statistics = ClassStatistics.restore(labels, arrays["counts"], sums)
     model._restore(metric, statistics, projected, *_restore_index(document, arrays, projected.shape))
@@ -156,7 +157,7 @@ def _restore_estimator(document: Mapping[str, Any]) -> Any:
 
 def _restore_tau(tau: Any) -> Any:
     if not isinstance(tau, dict):
-        return tau
+        return None if tau is None else require_number(tau, "tau")
     return CrossClassValidation(**{**tau, "objective": unpack_objective(tau["objective"])})
 
 

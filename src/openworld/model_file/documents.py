@@ -63,6 +63,7 @@ def restore(document: Document, arrays: Arrays) -> Any:
     n_features = require_whole(document["n_features"], "features", 1)
     labels = unpack_labels(document["classes"])
     require(len(set(labels)) == len(labels), "classes")
+    require(as_array(labels).tolist() == labels, "classes")  # numpy drops NUL at the end of a text
     counts = require_floats(arrays["counts"], (len(labels),), "counts")
     require(bool(np.all(counts > 0)), "counts")
     parameters = dict(document["parameters"])
@@ -71,6 +72,8 @@ def restore(document: Document, arrays: Arrays) -> Any:
     check_unknown_label(unknown_label, as_array(labels or [unknown_label])[: len(labels)])
     model = _particular(kind).restore(kind, {**document, "parameters": parameters}, arrays, labels)
     model.unknown_label_, model.n_features_in_ = unknown_label, n_features
+    if not any(isinstance(array, np.memmap) for array in arrays.values()):  # it would be read whole
+        _check_predicts(model, document)
     names = document["feature_names"]
     if names is not None:
         require(isinstance(names, list) and len(names) == n_features, "feature names")
@@ -78,6 +81,15 @@ def restore(document: Document, arrays: Arrays) -> Any:
     if (extractor := document.get("extractor")) is not None:  # models of plain vectors have none
         model.extractor_ = _sound_extractor(extractor)
     return model
+
+
+def _check_predicts(model: Any, document: Document) -> None:
+    """Raise unless a model that knows enough predicts: what is wrong shows now, and not while it serves."""
+    if not len(model.statistics_) or ("state" in document and document["state"] is None):
+        return
+    with np.errstate(all="ignore"):
+        decisions = model.decision_function(np.zeros((1, model.n_features_in_), dtype=np.float32))
+    require(bool(np.all(np.isfinite(decisions))), "predictions")
 
 
 def _sound_extractor(extractor: Any) -> dict[str, str]:

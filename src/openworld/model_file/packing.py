@@ -17,6 +17,9 @@ from openworld.recognition.validation import label_kind
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
 
+_LARGEST = 1e150
+_LARGEST_CENTROID = 1e15  # no coordinate in an index is larger: float32 has to hold its square
+
 # By the names in model files, which stay when a class is renamed.
 _OBJECTIVES: dict[str, Any] = {
     "F1": F1,
@@ -65,12 +68,13 @@ def require(sound: bool, what: str) -> None:
 def require_floats(
     array: NDArray[Any], shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float64
 ) -> NDArray[Any]:
-    """Return the array if it has this shape and type and every value is finite.
+    """Return the array if it has this shape and type and every value can be squared and summed.
 
     The values of an array that is mapped from a file are not looked at: that would read the whole file.
     """
     require(array.dtype == dtype and array.shape == shape, what)
-    require(isinstance(array, np.memmap) or bool(np.all(np.isfinite(array))), what)
+    most = min(_LARGEST, float(np.finfo(dtype).max))
+    require(isinstance(array, np.memmap) or bool(np.all(np.abs(array) <= most)), what)  # NaN fails, too
     return array
 
 
@@ -93,6 +97,7 @@ def require_training(arrays: Arrays, n_vectors: int, n_dimensions: int) -> Train
     """Return the training of an index of so many vectors, if it is sound."""
     centroids, lists = arrays["index.centroids"], arrays["index.lists"]
     require_floats(centroids, (len(centroids), n_dimensions), "index", np.float32)
+    require(bool(np.all(np.abs(centroids) <= _LARGEST_CENTROID)), "index")
     require(len(centroids) > 0 and lists.dtype == np.int32 and lists.shape == (n_vectors,), "index")
     require(bool(np.all((lists >= 0) & (lists < len(centroids)))), "index")
     return Training(centroids, lists)
