@@ -35,8 +35,8 @@ from openworld.theory.abating import (
 )
 from openworld.theory.open_space import OpenSpaceWarning, Sampling, open_space_risk
 
-# Okabe and Ito's colours, which colour-blind people can tell apart; each class also has its own marker.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
+# Okabe and Ito's colors, which color-blind people can tell apart; each class also has its own marker.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D")
 RADIUS = 1.0  # r of Eq. 3
 WINDOW = 22.0
@@ -78,9 +78,9 @@ class LinearSVMWithRejectBand:
 def four_classes() -> tuple[Array, Array]:
     random = np.random.default_rng(3)
     y = np.repeat(np.arange(4), 30)
-    centres = np.array([[-4.5, -3.0], [4.5, -2.5], [2.5, 4.5], [-4.0, 4.0]])
+    centers = np.array([[-4.5, -3.0], [4.5, -2.5], [2.5, 4.5], [-4.0, 4.0]])
     spread = np.array([[1.1, 0.5], [0.6, 0.9], [1.2, 0.6], [0.6, 0.6]])
-    return centres[y] + spread[y] * random.standard_normal((len(y), 2)), y
+    return centers[y] + spread[y] * random.standard_normal((len(y), 2)), y
 
 
 def per_class(X: Array, y: Array, make: Callable[[Array], AbatingModel]) -> LabelledByLargest:
@@ -158,17 +158,17 @@ def draw_panel(panel: Any, model: Any, X: Array, y: Array) -> None:
         ticks,
         ticks,
         regions,
-        cmap=ListedColormap(["white", *COLOURS]),
+        cmap=ListedColormap(["white", *COLORS]),
         vmin=-1.5,
         vmax=3.5,
         alpha=0.45,
         rasterized=True,
     )
-    for c, (colour, marker) in enumerate(zip(COLOURS, MARKERS, strict=True)):
+    for c, (color, marker) in enumerate(zip(COLORS, MARKERS, strict=True)):
         panel.scatter(
             *X[y == c].T,
             s=7,
-            c=colour,
+            c=color,
             marker=marker,
             linewidths=0.2,
             edgecolors="black",
@@ -185,7 +185,7 @@ def draw_panel(panel: Any, model: Any, X: Array, y: Array) -> None:
 # -- the second figure ----------------------------------------------------------------------------
 
 
-# Colour, marker and size; the large ones are drawn first, so that equal lines show through each other.
+# Color, marker and size; the large ones are drawn first, so that equal lines show through each other.
 STYLES = (
     ("#0072B2", "o", 5),
     ("#009E73", "s", 11),
@@ -202,11 +202,11 @@ def draw_risks(models: dict[str, Any], X: Array, path: Path) -> None:
     figure = Figure(figsize=(12, 4.9), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    for i, (model, (colour, marker, size)) in enumerate(zip(models.values(), STYLES, strict=True)):
+    for i, (model, (color, marker, size)) in enumerate(zip(models.values(), STYLES, strict=True)):
         estimates = [open_space_risk(model, X, RADIUS, R, sampling=Sampling(100_000)) for R in RANGE]
-        style = {"color": colour, "marker": marker, "markersize": size, "linestyle": "-" if i < 4 else "--"}
+        style = {"color": color, "marker": marker, "markersize": size, "linestyle": "-" if i < 4 else "--"}
         low, high = np.transpose([estimate.interval for estimate in estimates])
-        left.fill_between(RANGE, low, high, color=colour, alpha=0.25, linewidth=0)
+        left.fill_between(RANGE, low, high, color=color, alpha=0.25, linewidth=0)
         left.plot(RANGE, [estimate.risk for estimate in estimates], fillstyle="none", **style)
         areas = np.exp([estimate.log_measure for estimate in estimates])
         right.plot(RANGE, areas, fillstyle="none", label=list(models)[i], **style)

@@ -4,7 +4,7 @@
     OPENWORLD_DATA=folder python examples/clinc150.py     # the folder has clinc150.csv: text, label, split
 
 CLINC150 has questions of 150 intents, and real questions that belong to none (label oos). 100 intents, drawn
-once, are learnt from the training questions; the other 50 are held out. Then a person names the held-out
+once, are learned from the training questions; the other 50 are held out. Then a person names the held-out
 ones, by 5 questions each, then by more. Everything is tested on the data set's own test questions, which
 were used for nothing else; its validation questions are not used at all.
 """

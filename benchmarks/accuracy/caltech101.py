@@ -5,7 +5,7 @@
 
 20 starting classes, + 10 up to 60, and 40 unknown ones; at most 80 pictures of a class, of which 30 % are for
 test. Faces_easy is left out: it shows the same people as Faces. Each class order has visual words of its
-own, learnt on the training pictures of its starting classes and on no others. LBP is there as in the
+own, learned on the training pictures of its starting classes and on no others. LBP is there as in the
 supplement, the shares of 59 patterns in a picture, and as words of its cells. What is rejected of the
 collection's background pictures, of no class at all, is measured after the last stage.
 """
@@ -80,7 +80,7 @@ TITLES = {
     "LBP-words": "LBP, 300 words",
     "deep": "deep (EfficientNet-Lite0)",
 }
-COLOURS = {"NCM": "#0072B2", "NNO": "#D55E00", "openworld": "#009E73"}
+COLORS = {"NCM": "#0072B2", "NNO": "#D55E00", "openworld": "#009E73"}
 MARKERS = {"NCM": "o", "NNO": "s", "openworld": "^"}
 Row = dict[str, Any]
 
@@ -89,7 +89,7 @@ class Patterns:
     """The share of each local binary pattern in a picture."""
 
     kind: Kind = "image"
-    id = ExtractorId("lbp", "1", "", "grey, whole picture")
+    id = ExtractorId("lbp", "1", "", "gray, whole picture")
     n_features = 59
 
     def transform(self, batch: Sequence[Any]) -> NDArray[np.float32]:
@@ -155,7 +155,7 @@ def caltech_pictures() -> Iterator[Item]:
 
 
 def extractor_of(data: str, starting: list[Item], order: int) -> Extractor:
-    """Return what makes a feature set; visual words are learnt on the pictures given, the rest is ready."""
+    """Return what makes a feature set; visual words are learned on the pictures given, the rest is ready."""
     if data == "deep":
         return load_extractor("efficientnet-lite0")
     if data == "LBP":
@@ -222,14 +222,14 @@ def draw(table: Table) -> None:
     for panel, data in zip(panels, EXPERIMENT.data, strict=True):
         known = table.known(data)
         for name in EXPERIMENT.recognizers:
-            for prefix, count, line, face in (("CS", 0, "--", "white"), ("OS", U, "-", COLOURS[name])):
+            for prefix, count, line, face in (("CS", 0, "--", "white"), ("OS", U, "-", COLORS[name])):
                 cells = [100 * table.cell(data, name, K, count, "pooled_accuracy") for K in known]
                 mean, deviation = np.mean(cells, axis=1), np.std(cells, axis=1)
                 panel.plot(
-                    known, mean, line, color=COLOURS[name], marker=MARKERS[name], markersize=5,
+                    known, mean, line, color=COLORS[name], marker=MARKERS[name], markersize=5,
                     markerfacecolor=face, label=f"{prefix}-{name}",
                 )  # fmt: skip
-                panel.fill_between(known, mean - deviation, mean + deviation, color=COLOURS[name], alpha=0.12)
+                panel.fill_between(known, mean - deviation, mean + deviation, color=COLORS[name], alpha=0.12)
         # NCM never rejects, so its open accuracy is its closed one times the share of known samples.
         shares = [
             table.cell(data, "NCM", K, U, "pooled_accuracy")

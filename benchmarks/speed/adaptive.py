@@ -14,10 +14,10 @@ D, K, SAMPLES, N = 1_280, 1_000, 100, 5_000
 
 def main() -> None:
     random = np.random.default_rng(0)
-    centres = np.maximum(random.standard_normal((K + 5, D)), 0).astype(np.float32)
+    centers = np.maximum(random.standard_normal((K + 5, D)), 0).astype(np.float32)
 
     def draw(classes: np.ndarray) -> np.ndarray:
-        return np.maximum(centres[classes] + random.standard_normal((len(classes), D), dtype=np.float32), 0)
+        return np.maximum(centers[classes] + random.standard_normal((len(classes), D), dtype=np.float32), 0)
 
     y = np.repeat(np.arange(K), SAMPLES)
     X = draw(y)

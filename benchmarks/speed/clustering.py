@@ -23,7 +23,7 @@ Data = tuple[np.ndarray, np.ndarray]
 
 
 def unknown_letters() -> Data:
-    """Return letters in a metric that was learnt from other letters."""
+    """Return letters in a metric that was learned from other letters."""
     letters = load_letters()
     random = np.random.default_rng(1)
     known = np.isin(letters.labels, random.permutation(letters.classes)[:600])

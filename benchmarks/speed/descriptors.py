@@ -23,7 +23,7 @@ Picture = NDArray[np.uint8]
 
 
 def picture(side: int) -> Picture:
-    """Return a colour picture with detail at every scale."""
+    """Return a color picture with detail at every scale."""
     random = np.random.default_rng(0)
     layers = (
         np.kron(random.normal(size=(side // size, side // size, 3)) * size, np.ones((size, size, 1)))
@@ -39,18 +39,18 @@ def baseline(name: str) -> Any:
         return None
 
 
-def opencv_sift(cv2: Any, colour: Picture) -> Callable[[], object]:
+def opencv_sift(cv2: Any, color: Picture) -> Callable[[], object]:
     """Describe the same places of the same three channels at the same size."""
     cv2.setNumThreads(1)
     sift = cv2.SIFT_create()
     # OpenCV's bins are 3/2 of a keypoint's size apart.
     places = [
         cv2.KeyPoint(float(x), float(y), 2 * float(radius) / 3, 0)
-        for x, y, radius in DenseSIFT().positions(colour)
+        for x, y, radius in DenseSIFT().positions(color)
     ]
 
     def describe() -> None:
-        hsv = cv2.cvtColor(colour, cv2.COLOR_RGB2HSV_FULL)
+        hsv = cv2.cvtColor(color, cv2.COLOR_RGB2HSV_FULL)
         for channel in cv2.split(hsv):
             sift.compute(channel, places)
 
@@ -59,40 +59,40 @@ def opencv_sift(cv2: Any, colour: Picture) -> Callable[[], object]:
 
 def benchmarks(side: int) -> list[tuple[str, Callable[[], object], str, Callable[[], object] | None]]:
     """Return what is measured: name, action, name of the baseline, its action."""
-    colour = picture(side)
-    grey = colour[..., 1].copy()
+    color = picture(side)
+    gray = color[..., 1].copy()
     cv2, skimage = baseline("cv2"), baseline("skimage.feature")
     return [
         (
             "dense SIFT, RGB",
-            lambda: DenseSIFT().descriptors(colour),
+            lambda: DenseSIFT().descriptors(color),
             "OpenCV SIFT, same places",
-            opencv_sift(cv2, colour) if cv2 else None,
+            opencv_sift(cv2, color) if cv2 else None,
         ),
-        ("dense SIFT, grey", lambda: DenseSIFT().descriptors(grey), "", None),
+        ("dense SIFT, gray", lambda: DenseSIFT().descriptors(gray), "", None),
         (
             "HSV",
-            lambda: to_hsv(as_pixels(colour)),
+            lambda: to_hsv(as_pixels(color)),
             "scikit-image rgb2hsv",
-            (lambda: baseline("skimage.color").rgb2hsv(colour)) if skimage else None,
+            (lambda: baseline("skimage.color").rgb2hsv(color)) if skimage else None,
         ),
         (
             "HOG (31), RGB",
-            lambda: HOG().descriptors(colour),
+            lambda: HOG().descriptors(color),
             "scikit-image hog (9)",
-            (lambda: skimage.hog(colour, channel_axis=-1, cells_per_block=(2, 2))) if skimage else None,
+            (lambda: skimage.hog(color, channel_axis=-1, cells_per_block=(2, 2))) if skimage else None,
         ),
         (
-            "HOG (31), grey",
-            lambda: HOG().descriptors(grey),
+            "HOG (31), gray",
+            lambda: HOG().descriptors(gray),
             "scikit-image hog (9)",
-            (lambda: skimage.hog(grey, cells_per_block=(2, 2))) if skimage else None,
+            (lambda: skimage.hog(gray, cells_per_block=(2, 2))) if skimage else None,
         ),
         (
-            "LBP, grey",
-            lambda: LBP().histogram(grey),
+            "LBP, gray",
+            lambda: LBP().histogram(gray),
             "scikit-image nri_uniform",
-            (lambda: skimage.local_binary_pattern(grey, 8, 1, "nri_uniform")) if skimage else None,
+            (lambda: skimage.local_binary_pattern(gray, 8, 1, "nri_uniform")) if skimage else None,
         ),
     ]
 

@@ -1,6 +1,6 @@
 """Pictures per second of each extractor, from JPEG in memory to features, with one and two workers.
 
-The baselines run in one thread and start from decoded pictures, which favours them: torch eager with the same
+The baselines run in one thread and start from decoded pictures, which favors them: torch eager with the same
 weights as EfficientNet-Lite0, OpenCV's SIFT at the same places (without the words). They are no dependencies;
 to measure against them as well, in an environment of its own:
 `pip install .[images] torch opencv-python-headless`.

@@ -28,11 +28,11 @@ def main() -> None:
         first = STARTING * PER_CLASS
         model = NearestNonOutlier(EuclideanMetric()).fit(X[:first], y[:first])
         model.partial_fit(X[first:], y[first:])
-        learnt = perf_counter() - start
+        learned = perf_counter() - start
         answers = model.predict(test)
-        recognized = perf_counter() - start - learnt
+        recognized = perf_counter() - start - learned
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{len(y):,} x {D} uint8, {N_CLASSES:,} classes: means {learnt:.1f} s")
+    print(f"{len(y):,} x {D} uint8, {N_CLASSES:,} classes: means {learned:.1f} s")
     print(f"{len(answers):,} test samples: {recognized:.1f} s; peak resident memory {peak:.2f} GiB")
 
 

@@ -67,7 +67,7 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
             answer = world.recognize(X[:1], remember=False)
             recognized.append(perf_counter() - start)
             assert answer.labels == [f"new {i}"]
-    _report("label: learnt, committed and in force", labelled)
+    _report("label: learned, committed and in force", labelled)
     _report("label, and recognized by a request after", recognized)
 
 

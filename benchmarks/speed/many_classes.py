@@ -2,7 +2,7 @@
 
 The class means are in groups of about a hundred, as species are in genera; and once more, for the largest
 sizes, scattered without any groups, which is the worst case for inverted lists. Of five samples four are of
-known classes and one is of a class that was not learnt. For each size one process fits and saves the model,
+known classes and one is of a class that was not learned. For each size one process fits and saves the model,
 one maps it and answers, and one runs exact search and the baselines beside it in turn. All on one thread;
 processor time is compared, as others may work on the machine too.
 """

@@ -17,11 +17,11 @@ N, K, D, M = 10_000, 1_000, 1_000, 512
 
 def main() -> None:
     random = np.random.default_rng(0)
-    centres = random.standard_normal((K, D)).astype(np.float32)
+    centers = random.standard_normal((K, D)).astype(np.float32)
     y = np.repeat(np.arange(K), 3)
-    X = centres[y] + random.standard_normal((len(y), D), dtype=np.float32)
+    X = centers[y] + random.standard_normal((len(y), D), dtype=np.float32)
     model = NearestNonOutlier(NCMMetric(M, max_iter=1), tau=30.0).fit(X, y)
-    samples = centres[random.integers(K, size=N)] + random.standard_normal((N, D), dtype=np.float32)
+    samples = centers[random.integers(K, size=N)] + random.standard_normal((N, D), dtype=np.float32)
     W = model.metric_._affine[np.dtype("float32")][0]
     means = np.ascontiguousarray(model._index.means.T, dtype=np.float32)
     projected = model.metric_.transform(samples)

@@ -1,7 +1,7 @@
-"""How long it takes until a class learnt through one of three servers is recognized by the others.
+"""How long it takes until a class learned through one of three servers is recognized by the others.
 
 Three real servers on one PostgreSQL. From the moment the first has answered to the act, the others are asked
-until they know the class; a class is learnt every 0.2 seconds. Then the same without messages, so that the
+until they know the class; a class is learned every 0.2 seconds. Then the same without messages, so that the
 others must look by themselves.
 """
 
@@ -41,13 +41,13 @@ def measure(url: str, model: str, centers: np.ndarray, before: str) -> list[floa
         for act in range(ACTS):
             samples = centers[CLASSES + act] + random.normal(size=(5, D)) * 0.3
             first.learn(samples, [f"new {act}"] * 5)
-            learnt = perf_counter()
+            learned = perf_counter()
             waiting = list(others)
             while waiting:
                 for client in list(waiting):
                     answer = client.recognize(samples[:1], remember=False)["answers"][0]
                     if answer["label"] == f"new {act}":
-                        waits.append(perf_counter() - learnt)
+                        waits.append(perf_counter() - learned)
                         waiting.remove(client)
             sleep(0.2)
     finally:

@@ -27,10 +27,10 @@ CONNECTIONS = 64
 ROUNDS = 10
 
 
-def _samples(centres: np.ndarray, per_class: int, seed: int, noise: float) -> np.ndarray:
-    """Draw non-negative features around class centres, as of a deep network."""
+def _samples(centers: np.ndarray, per_class: int, seed: int, noise: float) -> np.ndarray:
+    """Draw non-negative features around class centers, as of a deep network."""
     random = np.random.default_rng(seed)
-    X = np.repeat(centres, per_class, axis=0)
+    X = np.repeat(centers, per_class, axis=0)
     X = X + noise * random.standard_normal(X.shape, dtype=np.float32)
     return np.maximum(X, 0).astype(np.float32)
 
@@ -130,15 +130,15 @@ def _batches(service: int, model: Any, X: np.ndarray, seconds: float) -> None:
 
 def _while_learning(service: int, X: np.ndarray, seconds: float) -> None:
     requests = [post("/v1/recognize.npy", _npy(x)) for x in X[:500]]
-    ends, learnt = threading.Event(), []
+    ends, learned = threading.Event(), []
     new = _samples(_centres(10_000, 5), 3, 6, 0.7)
 
     def teach() -> None:
         with httpx.Client(base_url=f"http://127.0.0.1:{service}", timeout=60) as client:
             while not ends.wait(1):
-                rows = new[3 * len(learnt) : 3 * len(learnt) + 3]
-                body = {"vectors": rows.tolist(), "labels": [f"taught {len(learnt)}"] * 3}
-                learnt.append(client.post("/v1/learn", json=body).raise_for_status())
+                rows = new[3 * len(learned) : 3 * len(learned) + 3]
+                body = {"vectors": rows.tolist(), "labels": [f"taught {len(learned)}"] * 3}
+                learned.append(client.post("/v1/learn", json=body).raise_for_status())
 
     def percentile(seconds: float) -> tuple[float, int, int]:
         latencies, failed, _ = load(service, requests, 8, seconds)
@@ -153,11 +153,11 @@ def _while_learning(service: int, X: np.ndarray, seconds: float) -> None:
     after, failed_after, _ = percentile(min(seconds, 30))
     quiet = min(before, after)
     print(f"  p99 quiet                {before:8.1f} ms before, {after:.1f} ms after")
-    print(f"  p99 while learning       {busy:8.1f} ms, {len(learnt)} classes in {seconds:g} s")
+    print(f"  p99 while learning       {busy:8.1f} ms, {len(learned)} classes in {seconds:g} s")
     print(f"  ratio to the better one  {busy / quiet:8.2f}")
     print(
         f"  failed requests          {failed + failed_before + failed_after:8d} "
-        f"({n_requests:,} were sent while it learnt)",
+        f"({n_requests:,} were sent while it learned)",
         flush=True,
     )
 
@@ -203,8 +203,8 @@ def _while_clustering(service: int, X: np.ndarray, n_unknown: int) -> None:
 
 def _label_to_recognized(n_classes: int, acts: int) -> None:
     """With many classes and a frozen metric: from the label's POST to an answer with the new name."""
-    centres = _centres(n_classes, 0)
-    X, y = _samples(centres, 2, 1, 0.05), np.repeat([f"class {i}" for i in range(n_classes)], 2)
+    centers = _centres(n_classes, 0)
+    X, y = _samples(centers, 2, 1, 0.05), np.repeat([f"class {i}" for i in range(n_classes)], 2)
     frozen = {
         "NearestNonOutlier": NearestNonOutlier(EuclideanMetric(standardize=False), tau=10.0),
         "OpenWorldRecognizer": OpenWorldRecognizer(n_lifted=0),
@@ -267,7 +267,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             save(model, Path(folder) / "model.ow")
             with _server(_run_service, f"{folder}/model.ow", folder, growth) as service:
-                print(f"recognition while classes are learnt, {name}, 8 connections:")
+                print(f"recognition while classes are learned, {name}, 8 connections:")
                 _while_learning(service, some, seconds)
     _label_to_recognized(options.many_classes, options.acts)
 

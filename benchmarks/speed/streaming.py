@@ -27,7 +27,7 @@ def make(folder: Path, n_samples: int, kinds: list[str]) -> None:
     import pyarrow.parquet as pq
 
     random = np.random.default_rng(0)
-    centres = random.standard_normal((CLASSES, D), dtype=np.float32)
+    centers = random.standard_normal((CLASSES, D), dtype=np.float32)
     schema = pa.schema({"features": pa.list_(pa.float32(), D), "label": pa.int64()})
     X = y = None
     if "npy" in kinds:
@@ -38,7 +38,7 @@ def make(folder: Path, n_samples: int, kinds: list[str]) -> None:
     arrow = pa.ipc.new_file(str(folder / "x.arrow"), schema) if "arrow" in kinds else None
     for start in range(0, n_samples, BLOCK):
         labels = random.integers(0, CLASSES, min(BLOCK, n_samples - start))
-        samples = centres[labels] + random.standard_normal((len(labels), D), dtype=np.float32)
+        samples = centers[labels] + random.standard_normal((len(labels), D), dtype=np.float32)
         if X is not None and y is not None:
             X[start : start + BLOCK], y[start : start + BLOCK] = samples, labels
         lists = pa.FixedSizeListArray.from_arrays(pa.array(samples.ravel()), D)

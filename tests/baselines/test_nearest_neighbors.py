@@ -88,7 +88,7 @@ def test_distance_to_neighbor_names_the_nearest_class() -> None:
 
 def test_k_must_be_positive() -> None:
     X, y, _ = small_data()
-    with pytest.raises(ValueError, match="k must be"):
+    with pytest.raises(ValueError, match="'k' parameter"):
         NearestNeighborDistance(k=0).fit(X, y)
 
 

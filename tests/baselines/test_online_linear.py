@@ -87,23 +87,23 @@ def test_new_class_between_others_gets_its_own_row(model: Any) -> None:
     X, y = load_digits(n_class=5, return_X_y=True)
     names = np.array(["ant", "bee", "cat", "dog", "eel"])[y]
     later = np.isin(y, [1, 4])
-    learnt = model().fit(X[~later], names[~later])
-    before = learnt._scorer.weights.copy()
-    learnt.partial_fit(X[later], names[later])
-    assert learnt.classes_.tolist() == ["ant", "bee", "cat", "dog", "eel"]
-    assert learnt._scorer.weights.shape == (5, 65)
-    assert learnt._scorer.steps[1] < learnt._scorer.steps[0] or model is PassiveAggressive
-    nearest = [int(np.argmin(np.linalg.norm(learnt._scorer.weights - row, axis=1))) for row in before]
+    learned = model().fit(X[~later], names[~later])
+    before = learned._scorer.weights.copy()
+    learned.partial_fit(X[later], names[later])
+    assert learned.classes_.tolist() == ["ant", "bee", "cat", "dog", "eel"]
+    assert learned._scorer.weights.shape == (5, 65)
+    assert learned._scorer.steps[1] < learned._scorer.steps[0] or model is PassiveAggressive
+    nearest = [int(np.argmin(np.linalg.norm(learned._scorer.weights - row, axis=1))) for row in before]
     assert nearest == [0, 2, 3]
-    assert np.mean(learnt.classes_[learnt.decision_function(X).argmax(axis=1)] == names) > 0.95
+    assert np.mean(learned.classes_[learned.decision_function(X).argmax(axis=1)] == names) > 0.95
 
 
 @pytest.mark.parametrize("model", BOTH)
 def test_keeps_a_bounded_number_of_samples(model: Any) -> None:
     X, y = load_digits(return_X_y=True)
-    learnt = model(n_epochs=1, threshold=0.0).fit(X, y)
-    assert not hasattr(learnt, "_samples")
-    kept, codes = learnt._reservoir.samples(learnt.classes_, 10_000)
+    learned = model(n_epochs=1, threshold=0.0).fit(X, y)
+    assert not hasattr(learned, "_samples")
+    kept, codes = learned._reservoir.samples(learned.classes_, 10_000)
     assert len(kept) == 1000
     assert np.bincount(codes).max() == 100
 
@@ -112,13 +112,13 @@ def test_keeps_a_bounded_number_of_samples(model: Any) -> None:
 def test_digits(model: Any) -> None:
     X, y = load_digits(return_X_y=True)
     known, training = y < 6, np.arange(len(y)) % 2 == 0
-    learnt = model().fit(X[known & training], y[known & training])
-    decision = learnt.decision_function(X[~training])
+    learned = model().fit(X[known & training], y[known & training])
+    decision = learned.decision_function(X[~training])
     seen = known[~training]
-    assert np.mean(learnt.classes_[decision[seen].argmax(axis=1)] == y[known & ~training]) > 0.95
+    assert np.mean(learned.classes_[decision[seen].argmax(axis=1)] == y[known & ~training]) > 0.95
     assert roc_auc_score(seen, decision.max(axis=1)) > 0.85
-    learnt.partial_fit(X[~known & training], y[~known & training])
-    assert np.mean(learnt.decision_function(X[~training]).argmax(axis=1) == y[~training]) > 0.9
+    learned.partial_fit(X[~known & training], y[~known & training])
+    assert np.mean(learned.decision_function(X[~training]).argmax(axis=1) == y[~training]) > 0.9
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 0, 0], [0, 0, 1, 1, 2]])

@@ -173,7 +173,7 @@ def test_command_measure(write: Write, command: Callable[..., Any]) -> None:
 def test_command_errors(write: Write, command: Callable[..., Any], tmp_path: Path) -> None:
     first = write("a", {CELL: [0.1, 0.2]})
     for other, words in (
-        (tmp_path / "nothing", "no results.csv here"),
+        (tmp_path / "nothing", "no results.csv in this folder"),
         (write("b", {CELL: [0.1]}), "paired differences need the same"),
     ):
         code, shown, told = command(first, other)

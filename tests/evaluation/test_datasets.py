@@ -54,10 +54,10 @@ def test_other_names_are_left_to_the_data_layer(tmp_path: Path) -> None:
 @pytest.fixture
 def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENWORLD_CACHE", str(tmp_path / "cache"))
-    for name, grey in (("cat/1.png", 0), ("cat/2.png", 51), ("dog/1.png", 255), ("beside.png", 102)):
+    for name, gray in (("cat/1.png", 0), ("cat/2.png", 51), ("dog/1.png", 255), ("beside.png", 102)):
         path = tmp_path / "my.photos" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("L", (8, 8), grey).save(path)
+        Image.new("L", (8, 8), gray).save(path)
     (tmp_path / "my.photos" / "dog" / "2.png").write_bytes(b"no picture")
     return tmp_path / "my.photos"
 

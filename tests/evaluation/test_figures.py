@@ -34,8 +34,8 @@ def _six_recognizers(monkeypatch: pytest.MonkeyPatch) -> None:
 def experiment(tmp_path: Path) -> Experiment:
     random = np.random.default_rng(0)
     y = np.repeat(np.arange(24), 12)
-    centres = np.repeat(1.5 * random.standard_normal((24, 6)), 12, axis=0)
-    np.savez(tmp_path / "blobs.npz", X=centres + random.standard_normal(centres.shape), y=y)
+    centers = np.repeat(1.5 * random.standard_normal((24, 6)), 12, axis=0)
+    np.savez(tmp_path / "blobs.npz", X=centers + random.standard_normal(centers.shape), y=y)
     return Experiment(
         "toy", (str(tmp_path / "blobs.npz"),), ("NCM", "NNO"), 4, 4, 12, unknown=(3, 6, 12), orders=2
     )
@@ -181,7 +181,7 @@ def test_class_orders_with_different_scales_are_not_pooled(experiment: Experimen
     for order, path in enumerate(sorted((output / "parts").glob("*-NCM-*.npz"))):
         with np.load(path) as file:
             scores = dict(file)
-        scale = 1000.0**order  # a metric learnt on other classes has another scale
+        scale = 1000.0**order  # a metric learned on other classes has another scale
         np.savez(
             path, known=scale * scores["known"], unknown=scale * scores["unknown"], correct=scores["correct"]
         )

@@ -14,7 +14,7 @@ from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier
 from openworld.data.dataset import Dataset
 from openworld.evaluation import recognizers
 from openworld.evaluation.experiment import Experiment
-from openworld.evaluation.protocol import CLOSED, OPEN, RANKED, Outcome, array_bytes, play
+from openworld.evaluation.protocol import CLOSED, OPEN, RANKED, Outcome, array_bytes, run_protocol
 from openworld.evaluation.run import run_experiment
 
 EXPERIMENT = Experiment(
@@ -26,8 +26,8 @@ def make_dataset(n_classes: int = 16, per_class: int = 12, spread: float = 2.0, 
     """Blobs; the first column is the number of the sample, so that a row tells which sample it is."""
     random = np.random.default_rng(7)
     y = np.repeat([f"c{i:02d}" for i in range(n_classes)], per_class)
-    centres = spread * random.standard_normal((n_classes, 5))
-    X = np.repeat(centres, per_class, axis=0) + random.standard_normal((len(y), 5))
+    centers = spread * random.standard_normal((n_classes, 5))
+    X = np.repeat(centers, per_class, axis=0) + random.standard_normal((len(y), 5))
     order = random.permutation(len(y))
     return Dataset("toy", np.column_stack([np.arange(len(y)), X[order]]), y[order], **parts)
 
@@ -133,7 +133,7 @@ def test_nothing_leaks(
     spies = run_spies(monkeypatch, tmp_path, dataset, experiment)
     assert len(spies) == 2
     for spy in spies:
-        learnt: set[int] = set()
+        learned: set[int] = set()
         tested: set[int] = set()
         calibrated: set[int] = set()
         known: list[str] = []
@@ -143,18 +143,18 @@ def test_nothing_leaks(
             if method in ("fit", "partial_fit"):
                 assert labels == [label_of[row] for row in rows]
                 new = set(labels)
-                assert not new & set(known), "a class is learnt once, when its stage has come"
-                assert not learnt & set(rows)
+                assert not new & set(known), "a class is learned once, when its stage has come"
+                assert not learned & set(rows)
                 assert method == "fit" or not one_by_one or len(new) == 1
                 known += sorted(new)
-                learnt |= set(rows)
+                learned |= set(rows)
                 stage_sizes.append(len(new))
             elif method == "recalibrate":
                 assert labels == [label_of[row] for row in rows]
                 assert set(labels) == set(known), "validation is of all starting classes and no other"
                 assert len(known) == 4
                 calibrated |= set(rows)
-            elif set(rows) <= learnt:
+            elif set(rows) <= learned:
                 assert len(rows) == 1, "one prediction after learning, so that nothing of it is put off"
             else:
                 unknown = {label_of[row] for row in rows} - set(known)
@@ -162,16 +162,16 @@ def test_nothing_leaks(
                 tested |= set(rows)
         ever_unknown = {label_of[row] for row in tested} - set(known)
         assert len(ever_unknown) == 5, "the unknown classes are the same at every stage"
-        assert {label_of[row] for row in learnt} == set(known)
-        assert not tested & learnt
+        assert {label_of[row] for row in learned} == set(known)
+        assert not tested & learned
         assert not tested & calibrated
-        assert not learnt & calibrated
+        assert not learned & calibrated
         assert bool(calibrated) == (validation > 0)
         assert stage_sizes == ([4, 1, 1, 1, 1, 1] if one_by_one else [4, 3, 2])
         if dataset.is_test is not None:
             assert dataset.is_test[sorted(tested)].all()
-            assert not dataset.is_test[sorted(learnt | calibrated)].any()
-        groups = [{group_of[row] for row in rows} for rows in (learnt, calibrated, tested) if group_of]
+            assert not dataset.is_test[sorted(learned | calibrated)].any()
+        groups = [{group_of[row] for row in rows} for rows in (learned, calibrated, tested) if group_of]
         assert sum(map(len, groups)) == len(set().union(*groups)), "a group is in two parts"
 
 
@@ -187,7 +187,7 @@ def test_values_by_brute_force() -> None:
     """Every measure in every cell, counted again from the answers with other code."""
     dataset = make_dataset(per_class=40)  # so many that 1 % and 2 % of the unknown samples are not the same
     split = EXPERIMENT.split(dataset, 1)
-    found = cells(play(Spy(dataset.y), dataset, split, EXPERIMENT))
+    found = cells(run_protocol(Spy(dataset.y), dataset, split, EXPERIMENT))
     spy, expected = Spy(dataset.y), {}
     for stage, added in enumerate(split.stages):
         spy.labels = sorted({*spy.labels, *added})
@@ -260,7 +260,7 @@ def test_a_classifier_that_never_rejects(unequal: bool) -> None:
         dataset = replace(dataset, X=dataset.X[keep], y=dataset.y[keep])
     for order in (0, 1):
         split = EXPERIMENT.split(dataset, order)
-        found = cells(play(NearestClassMean(), dataset, split, EXPERIMENT))
+        found = cells(run_protocol(NearestClassMean(), dataset, split, EXPERIMENT))
         labels = dataset.y[split.test]
         for stage in range(len(split.stages)):
             n = int(np.isin(labels, split.known(stage)).sum())
@@ -281,7 +281,7 @@ def test_the_closed_set_is_always_tested_and_only_once() -> None:
     dataset = features_only(make_dataset())
     for unknown, expected in (((), {0}), ((0,), {0}), ((0, 3), {0, 3}), ((3, 3), {0, 3})):
         experiment = replace(EXPERIMENT, unknown=unknown)
-        outcome = play(NearestClassMean(), dataset, experiment.split(dataset, 0), experiment)
+        outcome = run_protocol(NearestClassMean(), dataset, experiment.split(dataset, 0), experiment)
         found = cells(outcome)
         assert {key[1] for key in found} == expected
         assert {key[0] for key in found} == {4, 7, 9}
@@ -292,7 +292,7 @@ def test_scores_are_of_the_last_stage_with_all_unknown_classes() -> None:
     dataset = features_only(make_dataset())
     split = EXPERIMENT.split(dataset, 0)
     recognizer = NearestNonOutlier(EuclideanMetric())
-    outcome = play(recognizer, dataset, split, EXPERIMENT)
+    outcome = run_protocol(recognizer, dataset, split, EXPERIMENT)
     labels = dataset.y[split.test]
     for kind, classes in (("known", split.known(2)), ("unknown", split.unknown)):
         X = dataset.X[split.test[np.isin(labels, classes)]]
@@ -311,8 +311,8 @@ def test_thresholds() -> None:
     split = experiment.split(dataset, 0)
     plain, swept = NearestNonOutlier(), NearestNonOutlier()
     expected, found = (
-        cells(play(plain, dataset, split, EXPERIMENT)),
-        cells(play(swept, dataset, split, experiment)),
+        cells(run_protocol(plain, dataset, split, EXPERIMENT)),
+        cells(run_protocol(swept, dataset, split, experiment)),
     )
     assert swept.tau_ == plain.tau_
     assert {key: value for key, value in found.items() if key[2] == 1.0} == expected
@@ -333,7 +333,7 @@ def test_a_threshold_is_a_multiple_of_the_calibrated_one() -> None:
     experiment = replace(EXPERIMENT, tau_factors=(1.0, 0.7))
     split = experiment.split(dataset, 0)
     recognizer = NearestNonOutlier()
-    found = cells(play(recognizer, dataset, split, experiment))
+    found = cells(run_protocol(recognizer, dataset, split, experiment))
     X = dataset.X[split.test[np.isin(dataset.y[split.test], split.unknown)]]
     recognizer.tau_ *= 0.7
     assert found[9, 5, 0.7, "unknown_rejection"] == np.mean(recognizer.predict(X) == "unknown")
@@ -343,7 +343,7 @@ def test_one_class_at_a_time_gives_the_same() -> None:
     dataset = features_only(make_dataset())
     split = EXPERIMENT.split(dataset, 0)
     results = [
-        cells(play(NearestNonOutlier(), dataset, split, replace(EXPERIMENT, one_by_one=one)))
+        cells(run_protocol(NearestNonOutlier(), dataset, split, replace(EXPERIMENT, one_by_one=one)))
         for one in (False, True)
     ]
     assert results[0].keys() == results[1].keys()
@@ -356,7 +356,7 @@ def test_validation_samples_set_the_threshold() -> None:
     experiment = replace(EXPERIMENT, validation_fraction=0.3)
     split = experiment.split(dataset, 0)
     recognizer = NearestNonOutlier()
-    play(recognizer, dataset, split, experiment)
+    run_protocol(recognizer, dataset, split, experiment)
     starting = split.train[np.isin(dataset.y[split.train], split.stages[0])]
     held = split.validation[np.isin(dataset.y[split.validation], split.stages[0])]
     expected = NearestNonOutlier().fit(dataset.X[starting], dataset.y[starting])
@@ -367,7 +367,7 @@ def test_validation_samples_set_the_threshold() -> None:
 
 def test_timings() -> None:
     dataset = features_only(make_dataset())
-    outcome = play(NearestNonOutlier(), dataset, EXPERIMENT.split(dataset, 0), EXPERIMENT)
+    outcome = run_protocol(NearestNonOutlier(), dataset, EXPERIMENT.split(dataset, 0), EXPERIMENT)
     assert [(row["K"], row["what"]) for row in outcome.timings] == [
         (4, "seconds_fit"), (4, "seconds_predict"),
         (7, "seconds_learn"), (7, "seconds_predict"),
@@ -381,7 +381,7 @@ def test_integer_labels_give_the_same_values() -> None:
     text = features_only(make_dataset())
     numbers = replace(text, y=np.unique(text.y, return_inverse=True)[1])
     rows = [
-        cells(play(NearestNonOutlier(), data, EXPERIMENT.split(data, 0), EXPERIMENT))
+        cells(run_protocol(NearestNonOutlier(), data, EXPERIMENT.split(data, 0), EXPERIMENT))
         for data in (text, numbers)
     ]
     assert rows[0] == rows[1]
@@ -390,7 +390,7 @@ def test_integer_labels_give_the_same_values() -> None:
 def test_model_size() -> None:
     """The bytes of everything the recognizer holds: here a mean for each class, in two spaces and types."""
     dataset = features_only(make_dataset())
-    outcome = play(NearestNonOutlier(), dataset, EXPERIMENT.split(dataset, 0), EXPERIMENT)
+    outcome = run_protocol(NearestNonOutlier(), dataset, EXPERIMENT.split(dataset, 0), EXPERIMENT)
     sizes = {row["K"]: row["value"] for row in outcome.rows if row["measure"] == "model_mib"}
     assert [*sizes] == [4, 7, 9]
     assert 0 < sizes[4] < sizes[7] < sizes[9]

@@ -75,8 +75,8 @@ def _coarse_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 def experiment(tmp_path: Path) -> Experiment:
     random = np.random.default_rng(0)
     y = np.repeat(np.arange(14), 12)
-    centres = np.repeat(1.5 * random.standard_normal((14, 6)), 12, axis=0)
-    np.savez(tmp_path / "blobs.npz", X=centres + random.standard_normal(centres.shape), y=y)
+    centers = np.repeat(1.5 * random.standard_normal((14, 6)), 12, axis=0)
+    np.savez(tmp_path / "blobs.npz", X=centers + random.standard_normal(centers.shape), y=y)
     return Experiment(
         "toy", (str(tmp_path / "blobs.npz"),), ("NCM", "NNO"), 4, 4, 8, unknown=(3, 6), orders=2
     )

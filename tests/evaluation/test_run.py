@@ -22,7 +22,7 @@ from openworld._version import __version__
 from openworld.data.dataset import load_dataset
 from openworld.evaluation import run
 from openworld.evaluation.experiment import Experiment, experiment_from
-from openworld.evaluation.protocol import play
+from openworld.evaluation.protocol import run_protocol
 from openworld.evaluation.run import read_facts, read_results, read_scores, run_experiment
 
 Jobs = list[tuple[str, str, int]]
@@ -31,8 +31,8 @@ Jobs = list[tuple[str, str, int]]
 def save_blobs(path: Path, n_classes: int = 12, seed: int = 0) -> Path:
     random = np.random.default_rng(seed)
     y = np.repeat([f"c{i}" for i in range(n_classes)], 12)
-    centres = np.repeat(2 * random.standard_normal((n_classes, 4)), 12, axis=0)
-    np.savez(path, X=centres + random.standard_normal(centres.shape), y=y)
+    centers = np.repeat(2 * random.standard_normal((n_classes, 4)), 12, axis=0)
+    np.savez(path, X=centers + random.standard_normal(centers.shape), y=y)
     return path
 
 
@@ -78,7 +78,7 @@ def test_the_table_holds_what_the_protocol_measures(experiment: Experiment, tmp_
     run_experiment(experiment, tmp_path / "out", workers=0)
     rows = read_results(tmp_path / "out")
     dataset = load_dataset(experiment.data[0])
-    outcome = play(NearestNonOutlier(), dataset, experiment.split(dataset, 1), experiment)
+    outcome = run_protocol(NearestNonOutlier(), dataset, experiment.split(dataset, 1), experiment)
     expected = [{"data": experiment.data[0], "recognizer": "NNO", "order": 1, **row} for row in outcome.rows]
     assert [row for row in rows if (row["recognizer"], row["order"]) == ("NNO", 1)] == expected
     assert [*dict.fromkeys((row["recognizer"], row["order"]) for row in rows)] == [job[1:] for job in ALL]
@@ -99,9 +99,9 @@ def test_a_job_has_one_blas_thread(
 
     def spy(*arguments: Any) -> Any:
         threads.extend(pool["num_threads"] for pool in threadpool_info())
-        return play(*arguments)
+        return run_protocol(*arguments)
 
-    monkeypatch.setattr(run, "play", spy)
+    monkeypatch.setattr(run, "run_protocol", spy)
     with threadpool_limits(2):
         run_experiment(replace(experiment, orders=1), tmp_path / "out", workers=0)
     assert set(threads) == {1}
@@ -121,7 +121,7 @@ def test_scores_of_every_class_order(experiment: Experiment, tmp_path: Path) -> 
     scores = read_scores(tmp_path / "out", experiment.data[0], "NNO")
     assert len(scores) == 2
     for order, found in enumerate(scores):
-        outcome = play(NearestNonOutlier(), dataset, experiment.split(dataset, order), experiment)
+        outcome = run_protocol(NearestNonOutlier(), dataset, experiment.split(dataset, order), experiment)
         assert found.keys() == outcome.scores.keys() == {"known", "unknown", "correct"}
         assert all(np.array_equal(found[key], outcome.scores[key]) for key in found)
 

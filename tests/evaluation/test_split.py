@@ -141,7 +141,7 @@ def test_random_state_outside_plays_no_part() -> None:
 
 
 def test_every_class_comes_in_every_role() -> None:
-    """Over many orders a class is starting, added, unknown and left out: no class is favoured."""
+    """Over many orders a class is starting, added, unknown and left out: no class is favored."""
     data = dataset(per_class=4)
     roles: dict[str, set[str]] = {str(label): set() for label in data.classes}
     for order in range(60):

@@ -79,7 +79,7 @@ def test_noise_leaves_it_open() -> None:
     found = findings(make_table({"NCM": NCM, "NNO": {**NNO, "noise": 0.5}}))
     gain = about(found, "more accurate than NCM")
     assert gain.holds is None
-    assert gain.verdict == "cannot be told from this run"
+    assert gain.verdict == "this run cannot tell"
 
 
 def test_noise_that_both_share_is_no_noise() -> None:

@@ -24,8 +24,8 @@ def pixels(data, **options):
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "PPM", "WEBP", "GIF"])
-def test_formats(colour, kind):
-    image = Image.fromarray(colour)
+def test_formats(color, kind):
+    image = Image.fromarray(color)
     if kind == "GIF":
         image = image.quantize(256)
     exact = {"lossless": True} if kind == "WEBP" else {}
@@ -33,12 +33,12 @@ def test_formats(colour, kind):
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P"])
-def test_fewer_colours(colour, mode):
-    image = Image.fromarray(colour).convert(mode)
+def test_fewer_colors(color, mode):
+    image = Image.fromarray(color).convert(mode)
     np.testing.assert_array_equal(pixels(stored(image)), np.asarray(image.convert("RGB")))
 
 
-def test_cmyk(colour):
+def test_cmyk(color):
     flat = Image.new("CMYK", (16, 16), (255, 0, 0, 0))
     for kind in ("JPEG", "TIFF"):
         seen = pixels(stored(flat, kind)).astype(int)
@@ -71,7 +71,7 @@ def test_transparent_parts_are_white():
 
 
 @pytest.mark.parametrize("kind", ["PNG", "GIF"])
-def test_a_transparent_colour_of_a_palette_is_white(kind):
+def test_a_transparent_color_of_a_palette_is_white(kind):
     image = Image.new("P", (2, 1), 0)
     image.putpalette([200, 0, 0, 0, 0, 200])
     image.putpixel((1, 0), 1)
@@ -81,7 +81,7 @@ def test_a_transparent_colour_of_a_palette_is_white(kind):
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF"])
 def test_of_a_moving_picture_the_first_frame(kind):
-    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "lime", "blue")]
+    frames = [Image.new("RGB", (4, 4), color) for color in ("red", "lime", "blue")]
     data = stored(
         frames[0],
         kind,
@@ -106,16 +106,16 @@ def test_of_a_moving_picture_the_first_frame(kind):
     ],
 )
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-def test_upright(colour, orientation, turn, kind):
+def test_upright(color, orientation, turn, kind):
     exif = Image.Exif()
     exif[0x0112] = orientation
-    np.testing.assert_array_equal(pixels(stored(Image.fromarray(colour), kind, exif=exif)), turn(colour))
+    np.testing.assert_array_equal(pixels(stored(Image.fromarray(color), kind, exif=exif)), turn(color))
 
 
-def test_an_orientation_that_does_not_exist_is_none(colour):
+def test_an_orientation_that_does_not_exist_is_none(color):
     exif = Image.Exif()
     exif[0x0112] = 9
-    np.testing.assert_array_equal(pixels(stored(Image.fromarray(colour), exif=exif)), colour)
+    np.testing.assert_array_equal(pixels(stored(Image.fromarray(color), exif=exif)), color)
 
 
 def test_a_jpeg_held_upright():
@@ -125,8 +125,8 @@ def test_a_jpeg_held_upright():
     assert decode(stored(image, "JPEG", exif=exif)).size == (16, 32)
 
 
-def test_a_damaged_note_does_not_matter(colour):
-    data = stored(Image.fromarray(colour), "JPEG", exif=b"Exif\x00\x00broken", quality=95)
+def test_a_damaged_note_does_not_matter(color):
+    data = stored(Image.fromarray(color), "JPEG", exif=b"Exif\x00\x00broken", quality=95)
     assert decode(data).size == (48, 40)
 
 
@@ -160,16 +160,16 @@ def test_too_many_pixels_are_refused_before_decoding(side):
         decode(bomb(side))
 
 
-def test_the_limit_can_be_chosen(colour):
-    data = stored(Image.fromarray(colour))
+def test_the_limit_can_be_chosen(color):
+    data = stored(Image.fromarray(color))
     assert decode(data, max_pixels=48 * 40).size == (48, 40)
     with pytest.raises(PictureError, match="48 x 40 pixels are more than the 1,919 allowed"):
         decode(data, max_pixels=48 * 40 - 1)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF"])
-def test_truncated_pictures_are_refused(colour, kind):
-    data = stored(Image.fromarray(np.tile(colour, (4, 4, 1))), kind)
+def test_truncated_pictures_are_refused(color, kind):
+    data = stored(Image.fromarray(np.tile(color, (4, 4, 1))), kind)
     with pytest.raises(PictureError, match="picture"):
         decode(data[: len(data) // 2])
     with pytest.raises(PictureError, match="picture"):

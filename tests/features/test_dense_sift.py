@@ -22,7 +22,7 @@ def slow_gradient(picture, y, x):
 
 
 def slow_descriptor(picture, top, left, radius):
-    """Visit every pixel of every bin; `top` and `left` are the centre of the first bin."""
+    """Visit every pixel of every bin; `top` and `left` are the center of the first bin."""
     values = []
     for row in range(4):
         for column in range(4):
@@ -30,7 +30,7 @@ def slow_descriptor(picture, top, left, radius):
             window = 0.0
             for j in range(-radius + 1, radius):
                 for i in range(-radius + 1, radius):
-                    # The window's deviation is two bins; its centre is the descriptor's.
+                    # The window's deviation is two bins; its center is the descriptor's.
                     dy, dx = j - (row - 1.5) * radius, i - (column - 1.5) * radius
                     window += math.exp(-(dy * dy + dx * dx) / (2 * (2 * radius) ** 2))
                     y = min(max(top + row * radius + j, 0), picture.shape[0] - 1)
@@ -67,18 +67,18 @@ def test_agrees_with_a_slow_literal_program(height, width, step, radius, random)
     np.testing.assert_allclose(descriptors, slow_descriptors(picture, step, radius), atol=1e-5)
 
 
-def test_blocks_fit_together(grey, monkeypatch):
-    whole = DenseSIFT().descriptors(grey)
+def test_blocks_fit_together(gray, monkeypatch):
+    whole = DenseSIFT().descriptors(gray)
     monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
     monkeypatch.setattr(module, "_FRAMES_AT_ONCE", 2)
     module._row_blocks.cache_clear()
-    np.testing.assert_array_equal(DenseSIFT().descriptors(grey), whole)
+    np.testing.assert_array_equal(DenseSIFT().descriptors(gray), whole)
     module._row_blocks.cache_clear()
 
 
 # --- Against VLFeat ---
 
-# Thousandths, from VLFeat 0.9.21 (Debian's libvlfeat1 0.9.21+full-1) on the picture `grey`:
+# Thousandths, from VLFeat 0.9.21 (Debian's libvlfeat1 0.9.21+full-1) on the picture `gray`:
 # vl_dsift_new_basic(48, 40, 5, radius), vl_dsift_set_flat_window(1). Its arc tangent is a rough
 # approximation and accounts for the difference that is left.
 # fmt: off
@@ -104,10 +104,10 @@ VLFEAT = {
 
 
 @pytest.mark.parametrize("place", VLFEAT)
-def test_agrees_with_vlfeat(grey, place):
+def test_agrees_with_vlfeat(gray, place):
     sift = DenseSIFT()
-    (row,) = np.flatnonzero((sift.positions(grey) == place).all(axis=1))
-    ours, theirs = sift.descriptors(grey)[row], np.array(VLFEAT[place]) / 1000
+    (row,) = np.flatnonzero((sift.positions(gray) == place).all(axis=1))
+    ours, theirs = sift.descriptors(gray)[row], np.array(VLFEAT[place]) / 1000
     assert ours @ theirs / np.linalg.norm(ours) / np.linalg.norm(theirs) > 0.9999
     np.testing.assert_allclose(ours, theirs, atol=0.005)
 
@@ -149,10 +149,10 @@ def test_transposing_permutes_bins(random):
     np.testing.assert_allclose(sift.descriptors(picture.T), expected, atol=1e-5)
 
 
-def test_brightness_and_contrast_do_not_matter(grey):
-    descriptors = DenseSIFT().descriptors(grey // 2)
-    np.testing.assert_array_equal(DenseSIFT().descriptors(grey // 2 + 100), descriptors)
-    np.testing.assert_allclose(DenseSIFT().descriptors(grey // 2 / 255), descriptors, atol=1e-5)
+def test_brightness_and_contrast_do_not_matter(gray):
+    descriptors = DenseSIFT().descriptors(gray // 2)
+    np.testing.assert_array_equal(DenseSIFT().descriptors(gray // 2 + 100), descriptors)
+    np.testing.assert_allclose(DenseSIFT().descriptors(gray // 2 / 255), descriptors, atol=1e-5)
 
 
 def test_a_ramp_has_one_direction(random):
@@ -178,30 +178,30 @@ def test_equal_hues_make_no_edge():
     np.testing.assert_allclose(np.linalg.norm(value, axis=1), 1, atol=1e-5)
 
 
-def test_lengths_are_one_and_values_clamped_before_the_second_scaling(grey):
-    descriptors = DenseSIFT().descriptors(grey)
+def test_lengths_are_one_and_values_clamped_before_the_second_scaling(gray):
+    descriptors = DenseSIFT().descriptors(gray)
     np.testing.assert_allclose(np.linalg.norm(descriptors, axis=1), 1, atol=1e-5)
     assert (descriptors >= 0).all()
     assert descriptors.max() < 0.3
 
 
-def test_channels_of_hsv_stand_side_by_side(colour):
-    hsv = to_hsv(colour.astype(float))
+def test_channels_of_hsv_stand_side_by_side(color):
+    hsv = to_hsv(color.astype(float))
     expected = np.hstack([DenseSIFT().descriptors(hsv[..., c]) for c in range(3)])
-    np.testing.assert_array_equal(DenseSIFT().descriptors(colour), expected)
+    np.testing.assert_array_equal(DenseSIFT().descriptors(color), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64])
-def test_only_values_matter_not_their_type(grey, colour, dtype):
-    for picture in (grey, colour):
+def test_only_values_matter_not_their_type(gray, color, dtype):
+    for picture in (gray, color):
         descriptors = DenseSIFT().descriptors(picture)
         assert descriptors.dtype == np.float32
         np.testing.assert_array_equal(DenseSIFT().descriptors(picture.astype(dtype)), descriptors)
         np.testing.assert_array_equal(DenseSIFT().descriptors(np.asfortranarray(picture)), descriptors)
 
 
-def test_the_picture_is_left_alone(colour):
-    before = colour.astype(float)
+def test_the_picture_is_left_alone(color):
+    before = color.astype(float)
     after = before.copy()
     DenseSIFT().descriptors(after)
     np.testing.assert_array_equal(after, before)
@@ -210,9 +210,9 @@ def test_the_picture_is_left_alone(colour):
 # --- The grid ---
 
 
-def test_positions_are_the_centres(grey):
-    positions = DenseSIFT().positions(grey)
-    assert positions.shape == (len(DenseSIFT().descriptors(grey)), 3)
+def test_positions_are_the_centres(gray):
+    positions = DenseSIFT().positions(gray)
+    assert positions.shape == (len(DenseSIFT().descriptors(gray)), 3)
     small, large = positions[positions[:, 2] == 4], positions[positions[:, 2] == 8]
     assert small[:2].tolist() == [[6, 6, 4], [11, 6, 4]]
     assert large[[0, -1]].tolist() == [[12, 12, 8], [32, 27, 8]]
@@ -224,10 +224,10 @@ def test_positions_are_the_centres(grey):
     ("shape", "n"), [((1, 1), 0), ((0, 9), 0), ((12, 99), 0), ((13, 13), 1), ((24, 24), 9), ((25, 25), 10)]
 )
 def test_small_pictures_have_few_descriptors_or_none(shape, n, random):
-    grey, colour = random.random(shape), random.random((*shape, 3))
-    assert DenseSIFT().descriptors(grey).shape == (n, 128)
-    assert DenseSIFT().descriptors(colour).shape == (n, 384)
-    assert DenseSIFT().positions(grey).shape == (n, 3)
+    gray, color = random.random(shape), random.random((*shape, 3))
+    assert DenseSIFT().descriptors(gray).shape == (n, 128)
+    assert DenseSIFT().descriptors(color).shape == (n, 384)
+    assert DenseSIFT().positions(gray).shape == (n, 3)
 
 
 def test_parameters_out_of_range_are_refused():

@@ -34,7 +34,7 @@ def png(level, size=(20, 10)):
 
 
 class Counted:
-    """The mean colour, and how many pictures were looked at."""
+    """The mean color, and how many pictures were looked at."""
 
     kind = "image"
     id = ExtractorId("counted", "1", "", "")

@@ -21,8 +21,8 @@ def test_examples_in_docstrings(name):
 
 
 @pytest.mark.parametrize("describe", [features.DenseSIFT(), features.HOG(), features.LBP()])
-def test_descriptors_are_a_pure_function_of_the_picture(describe, colour):
-    first = describe.descriptors(colour)
-    describe.descriptors(colour[::-1, :40])
-    np.testing.assert_array_equal(describe.descriptors(colour), first)
+def test_descriptors_are_a_pure_function_of_the_picture(describe, color):
+    first = describe.descriptors(color)
+    describe.descriptors(color[::-1, :40])
+    np.testing.assert_array_equal(describe.descriptors(color), first)
     assert type(describe)() == describe

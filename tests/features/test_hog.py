@@ -84,16 +84,16 @@ def test_agrees_with_a_slow_literal_program(shape, cell, random):
         np.testing.assert_allclose(HOG(cell).grid(picture), slow_hog(picture, cell), atol=1e-5)
 
 
-def test_blocks_fit_together(colour, monkeypatch):
-    whole = HOG().descriptors(colour)
+def test_blocks_fit_together(color, monkeypatch):
+    whole = HOG().descriptors(color)
     monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
-    np.testing.assert_allclose(HOG().descriptors(colour), whole, atol=1e-6)
+    np.testing.assert_allclose(HOG().descriptors(color), whole, atol=1e-6)
 
 
 # --- Against other programs ---
 
 # fmt: off
-# dlib 20.0.1, extract_fhog_features(grey, hog, 8), cell in row 1, column 2.
+# dlib 20.0.1, extract_fhog_features(gray, hog, 8), cell in row 1, column 2.
 DLIB = [
     0.112625, 0.045954, 0.12969, 0.138084, 0.178677, 0.119276, 0.165237, 0.160549, 0.142682, 0.167304,
     0.146362, 0.172588, 0.143224, 0.176458, 0.152021, 0.132337, 0.054866, 0.136503, 0.279929, 0.192316,
@@ -101,9 +101,9 @@ DLIB = [
     0.271531,
 ]
 # VLFeat 0.9.21 (Debian's libvlfeat1 0.9.21+full-1), vl_hog of VlHogVariantUoctti with 9 orientations on
-# `colour`, its cell in row 1, column 2 (it keeps the cells at the border), without the texture values,
+# `color`, its cell in row 1, column 2 (it keeps the cells at the border), without the texture values,
 # which it defines in another way. (Of channels with equally strong gradients VLFeat takes the first, as the
-# published program does, and dlib the last: in colour, dlib differs.)
+# published program does, and dlib the last: in color, dlib differs.)
 VLFEAT = [
     0.252656, 0.23245, 0.207685, 0.262092, 0.163002, 0.037581, 0.171123, 0.221712, 0.195496, 0.216562,
     0.193249, 0.129301, 0.245602, 0.073144, 0.156611, 0.218494, 0.118607, 0.046607, 0.4, 0.4, 0.336985,
@@ -112,12 +112,12 @@ VLFEAT = [
 # fmt: on
 
 
-def test_agrees_with_dlib_on_grey(grey):
-    np.testing.assert_allclose(HOG().grid(grey)[1, 2], DLIB, atol=1e-6)
+def test_agrees_with_dlib_on_gray(gray):
+    np.testing.assert_allclose(HOG().grid(gray)[1, 2], DLIB, atol=1e-6)
 
 
-def test_agrees_with_vlfeat_on_colour(colour):
-    np.testing.assert_allclose(HOG().grid(colour)[0, 1, :27], VLFEAT, atol=1e-6)
+def test_agrees_with_vlfeat_on_color(color):
+    np.testing.assert_allclose(HOG().grid(color)[0, 1, :27], VLFEAT, atol=1e-6)
 
 
 # --- What must hold for every picture ---
@@ -141,8 +141,8 @@ def test_mirror_image_permutes_values(random):
     np.testing.assert_allclose(HOG().grid(picture[:, ::-1]), expected, atol=1e-6)
 
 
-def test_brightness_does_not_matter_and_contrast_hardly(grey, colour):
-    for picture in (grey // 2, colour // 2):
+def test_brightness_does_not_matter_and_contrast_hardly(gray, color):
+    for picture in (gray // 2, color // 2):
         descriptors = HOG().descriptors(picture)
         np.testing.assert_array_equal(HOG().descriptors(picture + 100), descriptors)
         np.testing.assert_allclose(HOG().descriptors(picture / 256), descriptors, atol=1e-4)
@@ -164,14 +164,14 @@ def test_a_ramp_has_one_direction(o):
     np.testing.assert_allclose(descriptor[[o, 18 + o % 9]], 0.4, atol=1e-6)
 
 
-def test_grey_is_colour_with_equal_channels(grey):
-    expected = HOG().descriptors(grey)
-    np.testing.assert_array_equal(HOG().descriptors(np.dstack([grey] * 3)), expected)
+def test_gray_is_color_with_equal_channels(gray):
+    expected = HOG().descriptors(gray)
+    np.testing.assert_array_equal(HOG().descriptors(np.dstack([gray] * 3)), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64])
-def test_only_values_matter_not_their_type(grey, colour, dtype):
-    for picture in (grey, colour):
+def test_only_values_matter_not_their_type(gray, color, dtype):
+    for picture in (gray, color):
         descriptors = HOG().descriptors(picture)
         assert descriptors.dtype == np.float32
         np.testing.assert_array_equal(HOG().descriptors(picture.astype(dtype)), descriptors)
@@ -185,10 +185,10 @@ def test_small_pictures_have_few_descriptors_or_none(shape, n, random):
     assert HOG().descriptors(random.random((*shape, 3))).shape == (n, 31)
 
 
-def test_descriptors_are_the_grid_row_by_row(grey):
-    grid = HOG().grid(grey)
+def test_descriptors_are_the_grid_row_by_row(gray):
+    grid = HOG().grid(gray)
     assert grid.shape == (3, 4, 31)
-    np.testing.assert_array_equal(HOG().descriptors(grey)[5], grid[1, 1])
+    np.testing.assert_array_equal(HOG().descriptors(gray)[5], grid[1, 1])
 
 
 def test_parameters_out_of_range_are_refused():

@@ -54,7 +54,7 @@ def test_agrees_with_a_slow_literal_program(levels, random):
 
 # --- Against scikit-image ---
 
-# scikit-image 0.26.0, counts of local_binary_pattern(grey, 8, 1, "nri_uniform")[1:-1, 1:-1].
+# scikit-image 0.26.0, counts of local_binary_pattern(gray, 8, 1, "nri_uniform")[1:-1, 1:-1].
 # fmt: off
 SCIKIT_IMAGE = [
     138, 33, 2, 42, 2, 43, 2, 35, 3, 22, 14, 17, 15, 25, 20, 15, 12, 21, 22, 25, 22, 27, 15, 32, 22, 14, 14,
@@ -73,11 +73,11 @@ def place_in_scikit_image(code):
     return 1 + (ones - 1) * 8 + -first % 8
 
 
-def test_agrees_with_scikit_image(grey):
+def test_agrees_with_scikit_image(gray):
     order = [place_in_scikit_image(code) for code in UNIFORM]
     assert sorted(order) == list(range(58))
     expected = np.array([SCIKIT_IMAGE[place] for place in [*order, 58]])
-    np.testing.assert_array_equal(np.round(LBP().histogram(grey) * 38 * 46), expected)
+    np.testing.assert_array_equal(np.round(LBP().histogram(gray) * 38 * 46), expected)
 
 
 # --- What must hold for every picture ---
@@ -105,17 +105,17 @@ def mirrored_codes(codes):
     ],
     ids=["half a turn", "quarter turn", "mirror image"],
 )
-def test_turning_permutes_patterns(grey, move, permute):
-    before, after = LBP().histogram(grey), LBP().histogram(move(grey))
+def test_turning_permutes_patterns(gray, move, permute):
+    before, after = LBP().histogram(gray), LBP().histogram(move(gray))
     moved = [UNIFORM.index(code) for code in permute(UNIFORM)]
     np.testing.assert_array_equal(after[[*moved, 58]], before)
 
 
-def test_brightness_and_contrast_do_not_matter(grey, colour):
-    for picture in (grey // 2, colour // 2):
+def test_brightness_and_contrast_do_not_matter(gray, color):
+    for picture in (gray // 2, color // 2):
         histogram = LBP().histogram(picture)
         np.testing.assert_array_equal(LBP().histogram(picture / 256), histogram)
-    np.testing.assert_array_equal(LBP().histogram(grey // 2 + 100), LBP().histogram(grey // 2))
+    np.testing.assert_array_equal(LBP().histogram(gray // 2 + 100), LBP().histogram(gray // 2))
 
 
 def test_constant_pictures_have_one_pattern():
@@ -140,15 +140,15 @@ def test_bits_go_from_the_right_over_the_top():
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64])
-def test_only_values_matter_not_their_type(grey, colour, dtype):
-    for picture in (grey, colour):
+def test_only_values_matter_not_their_type(gray, color, dtype):
+    for picture in (gray, color):
         histogram = LBP().histogram(picture)
         assert histogram.dtype == np.float32
         np.testing.assert_array_equal(LBP().histogram(picture.astype(dtype)), histogram)
 
 
-def test_colour_is_turned_to_grey(grey):
-    np.testing.assert_array_equal(LBP().histogram(np.dstack([grey] * 3)), LBP().histogram(grey))
+def test_color_is_turned_to_gray(gray):
+    np.testing.assert_array_equal(LBP().histogram(np.dstack([gray] * 3)), LBP().histogram(gray))
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (1, 1), (2, 50)])
@@ -159,9 +159,9 @@ def test_tiny_pictures_have_zero_histograms(shape):
     assert LBP().descriptors(np.ones(shape)).shape == (0, 59)
 
 
-def test_cells_hold_the_shares_of_their_pixels(grey):
-    descriptors = LBP(cell=10).descriptors(grey)
-    patterns = LBP().patterns(grey)
+def test_cells_hold_the_shares_of_their_pixels(gray):
+    descriptors = LBP(cell=10).descriptors(gray)
+    patterns = LBP().patterns(gray)
     assert descriptors.shape == (3 * 4, 59)
     assert descriptors.dtype == np.float32
     counts = np.bincount(patterns[10:20, 20:30].ravel(), minlength=59)

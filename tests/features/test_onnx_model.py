@@ -114,9 +114,9 @@ def test_other_files_are_refused(tmp_path, content):
     ("arguments", "match"),
     [
         ({"shape": ["n", 4], "operation": "Flatten"}, "four dimensions"),
-        ({"shape": ["n", 1, 8, 8]}, "must be 3, the colours"),
-        ({"shape": ["n", 3, 8, 3]}, "must be 3, the colours"),
-        ({"shape": ["n", "c", 8, 8]}, "must be 3, the colours"),
+        ({"shape": ["n", 1, 8, 8]}, "must be 3, the colors"),
+        ({"shape": ["n", 3, 8, 3]}, "must be 3, the colors"),
+        ({"shape": ["n", "c", 8, 8]}, "must be 3, the colors"),
         ({"shape": ["n", 3, 8, 8], "operation": "Add", "inputs": 2}, "one input"),
         ({"shape": ["n", 3, 8, 8], "operation": "Abs", "kind": TensorProto.INT64}, "uint8"),
     ],

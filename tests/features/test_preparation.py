@@ -27,7 +27,7 @@ def test_the_smallest_pictures(shape):
     assert (cut == 77).all()
 
 
-def test_colours_are_shifted_as_told(random):
+def test_colors_are_shifted_as_told(random):
     batch = random.integers(0, 256, (2, 3, 4, 3), dtype=np.uint8)
     preparation = Preparation((3, 4), mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))
     expected = (batch / 255 - [0.1, 0.2, 0.3]) / [0.5, 0.6, 0.7]
@@ -36,10 +36,10 @@ def test_colours_are_shifted_as_told(random):
     np.testing.assert_allclose(shifted, expected, atol=1e-6)
 
 
-def test_a_picture_may_be_an_array_or_an_image_of_any_mode(colour):
-    np.testing.assert_array_equal(np.asarray(as_image(colour)), colour)
-    assert as_image(Image.fromarray(colour).convert("L")).mode == "RGB"
-    for wrong in (colour / 255, colour[..., 0], colour[:0]):
+def test_a_picture_may_be_an_array_or_an_image_of_any_mode(color):
+    np.testing.assert_array_equal(np.asarray(as_image(color)), color)
+    assert as_image(Image.fromarray(color).convert("L")).mode == "RGB"
+    for wrong in (color / 255, color[..., 0], color[:0]):
         with pytest.raises(ValueError, match="uint8 array of shape"):
             as_image(wrong)
 
@@ -54,7 +54,7 @@ def test_a_description_in_json():
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"colour": 1}, "no colour; it has size, crop"),
+        ({"color": 1}, "no color; it has size, crop"),
         ({"mean": 0.5}, "mean must be 3 numbers"),
         ({"crop": 0}, "crop above 0"),
         ({"crop": 1.1}, "crop above 0"),

@@ -48,11 +48,11 @@ def test_words_are_counted_by_the_nearest(pictures, words):
 
 
 def test_three_clusters_are_three_words(random):
-    centres = np.array([[0, 0], [9, 0], [0, 9]])
-    pictures = [centres[random.integers(0, 3, 20)] + random.normal(0, 0.1, (20, 2)) for _ in range(5)]
+    centers = np.array([[0, 0], [9, 0], [0, 9]])
+    pictures = [centers[random.integers(0, 3, 20)] + random.normal(0, 0.1, (20, 2)) for _ in range(5)]
     model = VisualWords(Rows(), 3, random_state=0).fit(pictures)
     found = model.words_[np.lexsort(model.words_.T)]
-    np.testing.assert_allclose(found, centres, atol=0.2)
+    np.testing.assert_allclose(found, centers, atol=0.2)
 
 
 @pytest.mark.parametrize("descriptor", [None, DenseSIFT(radii=(4,)), HOG(), LBP(cell=8)])
@@ -140,12 +140,12 @@ def test_too_few_descriptors_are_an_error(pictures):
         VisualWords(HOG(), 5).fit([])
 
 
-def test_grey_and_colour_do_not_mix(pictures, colour, grey):
+def test_gray_and_color_do_not_mix(pictures, color, gray):
     model = VisualWords(n_words=5, random_state=0)
-    with pytest.raises(ValueError, match="all pictures in grey, or all in colour"):
-        model.fit([grey, colour])
+    with pytest.raises(ValueError, match="all pictures in gray, or all in color"):
+        model.fit([gray, color])
     with pytest.raises(ValueError, match="picture 1 have 384 values, those of the others 128"):
-        model.fit([grey]).transform([grey, colour])
+        model.fit([gray]).transform([gray, color])
 
 
 def test_parameters_out_of_range_are_refused(pictures):

@@ -14,8 +14,8 @@ pytest.importorskip("faiss")
 
 def clustered(n_means, n_groups, n_dimensions=32, seed=0):
     rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(n_groups, n_dimensions))
-    return centres[rng.integers(n_groups, size=n_means)] + 0.5 * rng.normal(size=(n_means, n_dimensions))
+    centers = rng.normal(size=(n_groups, n_dimensions))
+    return centers[rng.integers(n_groups, size=n_means)] + 0.5 * rng.normal(size=(n_means, n_dimensions))
 
 
 def few_lists(means, **given):

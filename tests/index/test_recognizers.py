@@ -1,4 +1,4 @@
-"""Recognizers with one index and the other: the same answers, whatever is learnt and forgotten."""
+"""Recognizers with one index and the other: the same answers, whatever is learned and forgotten."""
 
 import numpy as np
 import pytest

@@ -1,1 +1,1 @@
-"""The other systems, one file each, under the same contract as ours, written from their papers' equations."""
+"""Baselines: other recognizers to compare with, all under the same contract."""

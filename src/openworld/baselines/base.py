@@ -1,15 +1,17 @@
-"""What the baselines share: labels, samples kept for retraining, and a threshold found as ours is."""
+"""What the baselines share: input checks, retraining on all samples, and the calibrated threshold."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Self
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition import CrossClassValidation, MinOpenWorldError
@@ -30,17 +32,17 @@ _CHUNK_ROWS = 2048
 class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A recognizer that scores every class and answers unknown where the best score is below a threshold.
 
-    A subclass has `_train(X, codes, n_classes)`, which returns a scorer: a function from samples to one
-    score per class, larger for more likely, shape (n, K).
+    A subclass implements `_train(X, codes, n_classes)`, which returns a scorer: a function from samples to
+    one score per class, larger for more likely, shape (n, K).
 
-    `partial_fit` keeps all samples and trains again on them; a baseline that learns without them
-    overrides it, and says so with ``retrains = False``. The threshold is found by cross-class
-    validation: some classes play unknown to a system trained on the others.
+    `partial_fit` keeps all samples and retrains on them. A baseline that learns without them overrides
+    `_keep` and `_learn_more` and sets ``retrains = False``.
 
     Parameters
     ----------
     threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `MinOpenWorldError`, the objective of `OpenWorldRecognizer`.
+        By default cross-class validation with `MinOpenWorldError`, the objective of `OpenWorldRecognizer`:
+        some classes play unknown to a system trained on the others.
     unknown_label : label, optional
         By default -1 for numbers and "unknown" for text.
     """
@@ -48,6 +50,10 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     accepts_bounded_region = False
     calibrates_itself = False
     retrains = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "threshold": [Interval(Real, None, None, closed="both"), CrossClassValidation, None],
+        "unknown_label": "no_validation",
+    }
 
     def __init__(
         self, *, threshold: float | CrossClassValidation | None = None, unknown_label: Any = None
@@ -61,40 +67,53 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the starting classes and the threshold."""
+        self._validate_params()
         with unchanged_on_error(self):
             self._learn(*start_training(self, X, y))
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn further samples, of known and new classes alike, by training again on all samples."""
+        """Learn more samples of known and new classes. `classes` is checked and otherwise ignored."""
         check_announced(y, classes)
         if not hasattr(self, "classes_"):
             return self.fit(X, y)
         with unchanged_on_error(self):
-            samples, labels = continue_training(self, X, y)
-            if (labels.dtype.kind in "US") != (self._labels.dtype.kind in "US"):
-                raise TypeError(
-                    "Unknown label type: mixed kinds. Give every label the kind of the first ones."
-                )
-            self._learn(np.concatenate([self._samples, samples]), np.concatenate([self._labels, labels]))
+            self._learn_more(*continue_training(self, X, y))
         return self
 
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
-        """Train on all samples, in an order that does not depend on the order they came in."""
+        """Train on all samples, sorted by class and hash: their order does not matter."""
         hashes = [
             hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in np.ascontiguousarray(samples)
         ]
-        classes, codes = np.unique(labels, return_inverse=True)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         order = np.lexsort((np.array(hashes), codes))
-        self._samples, self._labels, self.classes_ = samples[order], labels[order], classes
-        codes = codes[order]
-        self.threshold_ = self._find_threshold(self._samples, codes)
-        self._scorer = self._train(self._samples, codes, len(classes))
+        samples, labels, codes = samples[order], labels[order], codes[order]
+        self.threshold_ = self._find_threshold(samples, codes)
+        self._scorer = self._train(samples, codes, len(self.classes_))
+        self._keep(samples, labels)
+
+    def _keep(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Keep what `_learn_more` needs of the samples learned in `fit`: by default all of them."""
+        self._samples, self._labels = samples, labels
+
+    def _learn_more(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Learn checked samples of known and new classes: by default, retrain on everything."""
+        if (labels.dtype.kind in "US") != (self._labels.dtype.kind in "US"):
+            raise TypeError("Unknown label type: mixed kinds. Give every label the kind of the first ones.")
+        self._learn(np.concatenate([self._samples, samples]), np.concatenate([self._labels, labels]))
+
+    @property
+    def _calibrator(self) -> CrossClassValidation | None:
+        """The cross-class validation to run; None where the threshold is a given number."""
+        if self.threshold is None:
+            return CrossClassValidation(MinOpenWorldError())
+        return self.threshold if isinstance(self.threshold, CrossClassValidation) else None
 
     def _find_threshold(self, X: NDArray[Any], codes: NDArray[np.intp]) -> float:
-        if self.threshold is not None and not isinstance(self.threshold, CrossClassValidation):
-            return float(self.threshold)
-        calibrator = self.threshold or CrossClassValidation(MinOpenWorldError())
+        calibrator = self._calibrator
+        if calibrator is None:
+            return float(self.threshold)  # type: ignore[arg-type]
         held = calibrator.held_out(codes)
         n_classes = int(codes.max()) + 1
 
@@ -117,7 +136,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.concatenate(parts) - self.threshold_)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Name the class with the largest score, or answer unknown where it is below the threshold."""
+        """Return the class with the largest score, or unknown where it is below the threshold."""
         decision = self.decision_function(X)
         accepted = decision.max(axis=1) > 0
         return answers(self.classes_, np.where(accepted, decision.argmax(axis=1), -1), self.unknown_label_)

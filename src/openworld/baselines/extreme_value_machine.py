@@ -1,28 +1,30 @@
-"""The Extreme Value Machine: a Weibull on the margin of every sample, few of which are kept."""
+"""The Extreme Value Machine: Weibull distributions of margins around a few extreme vectors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from numbers import Integral, Real
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.weibull import fit_weibull
 from openworld.index import ExactIndex
 from openworld.recognition import CrossClassValidation
-from openworld.recognition.validation import check_announced, continue_training, unchanged_on_error
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-_BLOCK = 1 << 20  # distances worked on at a time
+_BLOCK = 1 << 20  # distances computed at a time
 _LEAST_MARGIN = 1e-12  # relative to the largest
 
 
 def fit_margins(tails: Floats) -> tuple[Floats, Floats]:
-    """Fit a Weibull distribution to every row of margins, infinite ones left out.
+    """Fit a Weibull distribution to every row of margins, ignoring infinite ones.
 
     Returns
     -------
@@ -34,7 +36,7 @@ def fit_margins(tails: Floats) -> tuple[Floats, Floats]:
     shapes, scales = np.ones(len(tails)), np.ones(len(tails))
     if some.any():
         largest = np.max(tails, axis=1, where=there, initial=0.0, keepdims=True)
-        # A margin of 0 has no logarithm: a sample of another class lies on this one.
+        # Where a sample of another class coincides with this one, the margin is 0 and has no logarithm.
         least = _LEAST_MARGIN * np.where(largest > 0, largest, 1.0)
         unit = np.maximum(largest, least)
         fitted = fit_weibull((np.where(there, np.maximum(tails, least), np.nan) / unit)[some])
@@ -44,7 +46,7 @@ def fit_margins(tails: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class ExtremeVectors:
-    """Samples with the Weibull distributions of their margins; callable, it scores every class.
+    """Samples with the Weibull distributions of their margins; calling it scores every class.
 
     Attributes
     ----------
@@ -53,7 +55,7 @@ class ExtremeVectors:
         The class of each, ascending.
     tails : array of shape (E, tail_size)
         Half the distances to the nearest samples of other classes, ascending; infinite where there are
-        no more. They are kept so that a Weibull can be fitted anew when nearer samples come.
+        no more. Kept so that a Weibull can be fitted again when nearer samples arrive.
     shapes, scales : arrays of shape (E,)
     cosine : bool
         Points have length 1 and the distance is the cosine distance; otherwise it is Euclidean.
@@ -75,11 +77,11 @@ class ExtremeVectors:
         return cls(points, np.empty(0, dtype=np.intp), tails, nothing, nothing, cosine)
 
     def extended(self, samples: Floats, codes: Codes, cover_threshold: float) -> ExtremeVectors:
-        """Return the model with further samples: new Weibulls, nearer margins, and fewer vectors.
+        """Return the model with more samples.
 
-        The margins of the new samples are those to the vectors kept and to each other; a vector that
-        a new sample of another class is nearer to than the end of its tail is fitted anew. Then the
-        classes of the new samples are reduced.
+        Margins of the new samples are computed against the kept vectors and each other. A kept vector is
+        fitted again when a new sample of another class falls within its tail. Then the classes of the
+        new samples are reduced.
         """
         points, all_codes = np.concatenate([self.points, samples]), np.concatenate([self.codes, codes])
         size = self.tails.shape[1]
@@ -116,7 +118,7 @@ class ExtremeVectors:
         return tails
 
     def _margins_of_one_class(self, points: Floats) -> Floats:
-        """Return half the largest distances within the class: there is no other class to keep away from."""
+        """Return half the largest distances within the only class, which has no margins to other classes."""
         tails = np.full((len(points), self.tails.shape[1]), np.inf)
         n_found = min(tails.shape[1], len(points) - 1)
         if n_found:
@@ -125,7 +127,7 @@ class ExtremeVectors:
         return tails
 
     def _reduced(self, classes: Codes, cover_threshold: float) -> ExtremeVectors:
-        """Return the model without the vectors of these classes that others of their class cover."""
+        """Return the model without the vectors of these classes that other vectors of the class cover."""
         keep = ~np.isin(self.codes, classes)
         for code in classes:
             rows = np.flatnonzero(self.codes == code)
@@ -175,9 +177,9 @@ def probability(scores: Floats) -> Floats:
 
 
 def greedy_cover(covers: NDArray[np.bool_]) -> Codes:
-    """Choose rows that together cover every column, each time the one that covers most of the rest.
+    """Choose rows that together cover every column: the paper's greedy set cover.
 
-    The paper's greedy approximation of the smallest cover; of equals the first is taken.
+    Each step takes the row that covers most of the columns left; of equal rows, the first.
     """
     left = np.ones(covers.shape[1], dtype=bool)
     gains = covers.sum(axis=1)
@@ -192,12 +194,9 @@ def greedy_cover(covers: NDArray[np.bool_]) -> Codes:
 
 
 def prepared(samples: NDArray[Any], cosine: bool) -> Floats:
-    """Return float64 samples, divided by their length where the distance is the cosine distance."""
+    """Return float64 samples, scaled to unit length where the distance is the cosine distance."""
     samples = samples.astype(np.float64)
-    if not cosine:
-        return samples
-    lengths = np.linalg.norm(samples, axis=1, keepdims=True)
-    return np.asarray(samples / np.where(lengths > 0, lengths, 1.0))
+    return np.asarray(normalize(samples)) if cosine else samples
 
 
 class ExtremeValueMachine(Baseline):
@@ -210,20 +209,19 @@ class ExtremeValueMachine(Baseline):
     whose psi reaches `cover_threshold` at another sample of its class makes that one redundant (model
     reduction): a greedy set cover keeps the *extreme vectors*.
 
-    The score of a class is ``-ln(-ln psi)``: it ranks as psi does, but tells apart the many psi that
-    are 0 as floats when there are many features. A probability delta is the threshold -ln(-ln delta).
-    psi falls away from the data, so the accepted region is bounded.
+    The score of a class is ``-ln(-ln psi)``, which ranks like psi but does not underflow when there are
+    many features. A probability delta is the threshold -ln(-ln delta). psi decays away from the data, so
+    the accepted region is bounded.
 
-    `partial_fit` does not retrain: it has the extreme vectors, not the samples behind them, and fits
-    anew the vectors that new samples come nearer to than the end of their tail (as Koch et al.,
-    "Exploring the open world using incremental extreme value machines", 2022). Stored are E x D numbers
-    for the vectors and E x `tail_size` for their margins. Because a batch is reduced before the next one
-    comes, order and pieces make some difference. The threshold is found on the starting classes and
-    stays.
+    `partial_fit` does not retrain. It has the extreme vectors, not the samples behind them, and fits
+    again the vectors that have a new sample within their tail (as Koch et al., "Exploring the open world
+    using incremental extreme value machines", 2022). It stores E x D numbers for the vectors and
+    E x `tail_size` for their margins. A batch is reduced before the next one arrives, so the result
+    depends on order and batches. The threshold found in `fit` does not change.
 
-    The authors' code differs from the paper's formula: its library, libMR, fits the Weibull to the
-    margins turned around, ``max - d + 1``. Here the formula counts. A single known class, which
-    calibration on two classes leaves, has no margins: half the largest distances within it stand in.
+    The authors' code differs from the paper's formula: its library, libMR, fits the Weibull to
+    ``max - d + 1``. This class follows the formula. A single known class, as calibration on two classes
+    leaves, has no margins; half the largest distances within it are used instead.
 
     Parameters
     ----------
@@ -231,16 +229,19 @@ class ExtremeValueMachine(Baseline):
         The paper's tau, the number of margins a Weibull is fitted to.
     cover_threshold : float, default=0.5
         The paper's sigma; above 1 every sample is kept.
-    threshold : float or CrossClassValidation, optional
-        Of the score, not of psi. By default cross-class validation with `MinOpenWorldError`.
-    unknown_label : label, optional
-        By default -1 for numbers and "unknown" for text.
+    threshold, unknown_label
+        As in `Baseline`. The threshold is one of the score, not of psi.
     """
 
     accepts_bounded_region = True
     order_matters = True
     retrains = False
     _cosine = False
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "tail_size": [Interval(Integral, 1, None, closed="left")],
+        "cover_threshold": [Interval(Real, 0, None, closed="left")],
+    }
 
     def __init__(
         self,
@@ -255,30 +256,21 @@ class ExtremeValueMachine(Baseline):
         self.cover_threshold = cover_threshold
 
     def _train(self, X: NDArray[Any], codes: Codes, n_classes: int) -> Scorer:
-        if self.tail_size < 1:
-            raise ValueError(f"tail_size must be at least 1; got {self.tail_size}.")
         empty = ExtremeVectors.none(X.shape[1], self.tail_size, self._cosine)
         return empty.extended(prepared(X, self._cosine), codes, self.cover_threshold)
 
-    def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
-        super()._learn(samples, labels)
-        del self._samples, self._labels
+    def _keep(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Keep no samples: the scorer holds the extreme vectors."""
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn further samples, of known and new classes alike, from the extreme vectors and them alone."""
-        check_announced(y, classes)
-        if not hasattr(self, "classes_"):
-            return self.fit(X, y)
-        with unchanged_on_error(self):
-            samples, labels = continue_training(self, X, y)
-            known = np.unique(np.concatenate([self.classes_, labels]))
-            vectors = self.extreme_vectors_
-            renumbered = replace(vectors, codes=np.searchsorted(known, self.classes_[vectors.codes]))
-            self._scorer = renumbered.extended(
-                prepared(samples, self._cosine), np.searchsorted(known, labels), self.cover_threshold
-            )
-            self.classes_ = known
-        return self
+    def _learn_more(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Extend the extreme vectors by the new samples; the samples behind them are not needed."""
+        known = np.unique(np.concatenate([self.classes_, labels]))
+        vectors = self.extreme_vectors_
+        renumbered = replace(vectors, codes=np.searchsorted(known, self.classes_[vectors.codes]))
+        self._scorer = renumbered.extended(
+            prepared(samples, self._cosine), np.searchsorted(known, labels), self.cover_threshold
+        )
+        self.classes_ = known
 
     @property
     def extreme_vectors_(self) -> ExtremeVectors:
@@ -289,8 +281,8 @@ class ExtremeValueMachine(Baseline):
 class CosineExtremeValueMachine(ExtremeValueMachine):
     """Extreme Value Machine with the cosine distance, which the paper uses for deep features.
 
-    The distance does not depend on the length of a sample, so samples infinitely far away can be
-    accepted. Parameters are those of `ExtremeValueMachine`.
+    The distance ignores the length of a sample, so samples infinitely far away can be accepted. The
+    parameters are those of `ExtremeValueMachine`.
     """
 
     accepts_bounded_region = False

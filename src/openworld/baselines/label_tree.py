@@ -1,9 +1,10 @@
-"""A label tree: similar classes share a branch, and linear classifiers choose between branches."""
+"""A label tree: linear classifiers choose between groups of similar classes."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import standardizer
@@ -27,19 +29,23 @@ class LabelTree(Baseline):
     groups of classes, trained on the samples of the node's classes; ``P(class) = prod P(branch | node)``
     along the path from the root.
 
-    What differs from the papers: the groups are clusters of class means (Ward's linkage), not learnt
-    together with the classifiers or taken from a confusion matrix; all paths are followed, not the best
-    branch only, so the answer is the most probable leaf and nothing is gained in speed at the lowest level.
-    Nothing here makes scores fall with the distance from the data: the accepted region is not bounded.
-    Samples are divided by their length and standardized first.
+    Differences from the papers: the groups are clusters of class means (Ward's linkage), not learned with
+    the classifiers or taken from a confusion matrix; all paths are followed, not only the best branch, so
+    the answer is the most probable leaf. Scores do not decay with distance from the data: the accepted
+    region is not bounded. Samples are scaled to unit length and standardized first.
 
     Parameters
     ----------
     branching : int, default=16
-        The largest number of branches of a node.
+        Maximum number of branches of a node.
     threshold, unknown_label
         As in `Baseline`.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "branching": [Interval(Integral, 2, None, closed="left")],
+    }
 
     def __init__(
         self,
@@ -52,8 +58,6 @@ class LabelTree(Baseline):
         self.branching = branching
 
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
-        if self.branching < 2:
-            raise ValueError(f"branching must be at least 2; got {self.branching}.")
         scale = standardizer(X, unit_length=True)
         vectors = scale(X)
         means = np.array([vectors[codes == code].mean(axis=0) for code in range(n_classes)])
@@ -106,11 +110,11 @@ def choose_branch(vectors: Floats, branches: NDArray[np.intp]) -> tuple[Floats, 
     # The samples' mean squared length is 1, not D: this is a C of 0.1 for standardized features.
     model = LogisticRegression(C=0.1 * vectors.shape[1], tol=1e-3, max_iter=200)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are near enough
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 200 iterations are close enough
         model.fit(vectors.astype(np.float32), branches)
     weights = model.coef_.astype(np.float64).T
     intercepts = model.intercept_.astype(np.float64)
-    if weights.shape[1] == 1:  # two branches: only the second is written down
+    if weights.shape[1] == 1:  # two branches: scikit-learn stores only the second
         weights, intercepts = np.hstack([0 * weights, weights]), np.append(0 * intercepts, intercepts)
     return weights, intercepts
 

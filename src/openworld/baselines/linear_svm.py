@@ -1,9 +1,10 @@
-"""The linear support vector machine of each class against the rest, thresholded at its largest margin."""
+"""One-vs-rest linear SVM, thresholded at its largest margin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 import sklearn
@@ -11,30 +12,35 @@ from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.recognition import CrossClassValidation
 
 Floats = NDArray[np.float64]
 
-# As good as no bound on the coefficients, where the penalty stands on the kernel's diagonal.
+# No practical bound on the coefficients: the penalty is on the kernel's diagonal instead.
 _UNBOUNDED = 1e6
 
 
 class LinearSVM(Baseline):
     """One linear SVM per class against the rest; the score is the margin ``w_c . x + b_c``.
 
-    The closed-set classifier of the papers on open set recognition, given a band of rejection: the sample
-    is unknown where every margin is below the threshold. Samples are divided by their length and
-    standardized first.
+    The closed-set classifier of the papers on open set recognition, with rejection: a sample is unknown
+    where every margin is below the threshold. Samples are scaled to unit length and standardized first.
 
     Parameters
     ----------
     C : float, default=3.0
-        How much errors cost, for features scaled to a mean squared length of 1.
+        Cost of errors, for samples with a mean squared length of 1 (see `standardizer`).
     threshold, unknown_label
         As in `Baseline`.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+    }
 
     def __init__(
         self,
@@ -55,10 +61,10 @@ class LinearSVM(Baseline):
 
 
 def standardizer(X: NDArray[Any], *, unit_length: bool) -> Callable[[NDArray[Any]], Floats]:
-    """Return the map that standardizes every feature and divides by the root of their number.
+    """Return a function that standardizes features and divides by the root of their number.
 
-    With `unit_length` each sample is divided by its length first. Samples come out with a mean squared
-    length of 1, so one `C` and one kernel width suit any number of features.
+    With `unit_length`, samples are scaled to unit length first. The result has a mean squared length of 1,
+    so one `C` and one kernel width fit any number of features.
     """
     steps = [Normalizer(), StandardScaler()] if unit_length else [StandardScaler()]
     scaler = make_pipeline(*steps).fit(X.astype(np.float64))
@@ -72,8 +78,8 @@ def fit_linear_svm(
     """Train a linear SVM of each class against the rest.
 
     Minimizes ``|w|^2 / 2 + C sum(max(0, 1 - y (w . x + b))^2)``, the objective of scikit-learn's
-    `LinearSVC` but for its penalty on b. It is solved in the dual, where the squared hinge is a constant
-    1 / 2C added to the kernel's diagonal, because all classes then share one kernel matrix: seconds where
+    `LinearSVC` without its penalty on b. It is solved in the dual, where the squared hinge adds a constant
+    1 / 2C to the kernel's diagonal: all classes then share one kernel matrix, which takes seconds where
     `LinearSVC` takes minutes.
 
     Returns
@@ -100,7 +106,7 @@ def one_vs_rest(
     intercepts : array of shape (K,)
     """
     dual, intercepts = np.zeros((len(codes), n_classes)), np.zeros(n_classes)
-    # Not to look through the whole matrix again for every class.
+    # Checking the whole matrix again for every class would dominate the time.
     with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
         for code in range(n_classes):
             machine = SVC(C=C, kernel="precomputed").fit(gram, codes == code)

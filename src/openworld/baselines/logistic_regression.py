@@ -1,4 +1,4 @@
-"""Logistic regression, thresholded at its largest logit or largest probability."""
+"""Logistic regression with a threshold on the largest logit or probability."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
@@ -16,8 +17,8 @@ from openworld.baselines.base import Baseline, Scorer
 class MaximumLogit(Baseline):
     """Multinomial logistic regression retrained on everything; the score is the logit of each class.
 
-    Hendrycks et al., "Scaling out-of-distribution detection for real-world settings", 2022. Samples
-    are divided by their length and standardized first, which helps it on every data set tried.
+    Hendrycks et al., "Scaling out-of-distribution detection for real-world settings", 2022. Samples are
+    scaled to unit length and standardized first, which was better on every data set tried.
     """
 
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
@@ -37,12 +38,6 @@ class MaximumProbability(MaximumLogit):
 
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
         logits = super()._train(X, codes, n_classes)
-        # For two classes the columns hold -s and s of one sigmoid: half of their difference is its logit.
+        # For two classes the columns are -s and s of one sigmoid, whose logit is half their difference.
         factor = 0.5 if n_classes == 2 else 1.0
-
-        def probabilities(samples: NDArray[Any]) -> NDArray[np.float64]:
-            scores = factor * logits(samples)
-            scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-            return np.asarray(scores / scores.sum(axis=1, keepdims=True))
-
-        return probabilities
+        return lambda samples: np.asarray(softmax(factor * logits(samples), axis=1))

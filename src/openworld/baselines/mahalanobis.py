@@ -1,35 +1,37 @@
-"""Mahalanobis distance to the class means, alone and relative to that of a background Gaussian."""
+"""Mahalanobis distance to the class means, absolute and relative to a background Gaussian."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.index import ExactIndex
-from openworld.recognition import ClassStatistics, CrossClassValidation, MinOpenWorldError
+from openworld.recognition import ClassStatistics, CrossClassValidation
 from openworld.recognition.adaptive.metric import oracle_approximating_shrinkage
 from openworld.recognition.adaptive.reservoir import Reservoir
-from openworld.recognition.validation import as_array, check_announced, continue_training, unchanged_on_error
+from openworld.recognition.validation import as_array
 
 Floats = NDArray[np.float64]
 
-_LEAST_SHRINKAGE = 1e-6  # keeps a covariance of features that repeat each other invertible
+_LEAST_SHRINKAGE = 1e-6  # keeps the covariance of duplicated features invertible
 _SAMPLES_PER_CLASS = 12
 
 
 @dataclass(frozen=True)
 class SharedGaussian:
-    """Gaussians of several means and one covariance.
+    """Gaussians with several means and one covariance.
 
     Attributes
     ----------
     inverse_root : array of shape (D, D)
-        A map after which the covariance is the identity.
+        Whitening map: after it the covariance is the identity.
     whitened_means : ExactIndex
     """
 
@@ -38,7 +40,7 @@ class SharedGaussian:
 
     @classmethod
     def of(cls, means: Floats, covariance: Floats) -> SharedGaussian:
-        """Make it from means of shape (K, D) and a positive definite covariance."""
+        """Build it from means of shape (K, D) and a positive definite covariance."""
         root = cholesky(covariance, lower=True, check_finite=False)
         identity = np.eye(len(root))
         inverse_root = solve_triangular(root, identity, lower=True, check_finite=False).T
@@ -51,7 +53,7 @@ class SharedGaussian:
 
 
 def shrunk(covariance: Floats, n_samples: float, shrinkage: float | None) -> Floats:
-    """Replace a share of a covariance by a multiple of the identity; by default the share OAS proposes."""
+    """Shrink a covariance towards a multiple of the identity, by default as much as OAS proposes."""
     if shrinkage is None:
         shrinkage = oracle_approximating_shrinkage(covariance, n_samples)
     level = float(np.trace(covariance)) / len(covariance) or 1.0
@@ -61,21 +63,21 @@ def shrunk(covariance: Floats, n_samples: float, shrinkage: float | None) -> Flo
 
 
 class StatisticsBaseline(Baseline):
-    """A baseline whose scorer is made of counts, means and pooled scatter, all of them sums.
+    """Base of the baselines that score by counts, means and pooled scatter, all of them sums.
 
-    Pieces and order make no difference. Stored are K x D and D x D numbers, and a few samples of each
-    class with which the threshold is found anew whenever samples come: Mahalanobis distances shrink as
-    the covariance becomes better known, so a threshold does not stay right. For that the few samples
-    are taken away from the statistics and judged by the rest, some classes playing unknown as in
+    Batches and order make no difference. It stores K x D and D x D numbers and a few samples of each class,
+    with which every `partial_fit` recalibrates the threshold: Mahalanobis distances shrink as the
+    covariance estimate improves, so a fixed threshold would drift. For calibration the few samples are
+    subtracted from the statistics and scored by the rest, with some classes playing unknown as in
     cross-class validation; such a class loses its mean, but its scatter stays in the covariance.
 
-    A subclass has `_score_by(statistics, rows)`.
+    A subclass implements `_score_by(statistics, rows)`.
     """
 
     retrains = False
 
     def _score_by(self, statistics: ClassStatistics, rows: NDArray[np.intp]) -> Scorer:
-        """Make the scorer of the classes in these rows of the statistics; the covariance is that of all."""
+        """Return the scorer of the classes in these rows; the covariance is that of all classes."""
         raise NotImplementedError
 
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
@@ -84,27 +86,19 @@ class StatisticsBaseline(Baseline):
         self._reservoir.add(samples, labels)
         self._refresh()
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn further samples, of known and new classes alike, by adding their statistics."""
-        check_announced(y, classes)
-        if not hasattr(self, "classes_"):
-            return self.fit(X, y)
-        with unchanged_on_error(self):
-            samples, labels = continue_training(self, X, y)
-            self.statistics_ = self.statistics_ + ClassStatistics("pooled").add(samples, labels)
-            self._reservoir = self._reservoir.copy()
-            self._reservoir.add(samples, labels)
-            self._refresh()
-        return self
+    def _learn_more(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Add the statistics of more samples."""
+        self.statistics_ = self.statistics_ + ClassStatistics("pooled").add(samples, labels)
+        self._reservoir = self._reservoir.copy()
+        self._reservoir.add(samples, labels)
+        self._refresh()
 
     def _refresh(self) -> None:
         labels = as_array(self.statistics_.labels)
         order = np.argsort(labels, kind="stable")
         self.classes_ = labels[order]
-        if self.threshold is None or isinstance(self.threshold, CrossClassValidation):
-            self.threshold_ = self._calibrated(self.threshold or CrossClassValidation(MinOpenWorldError()))
-        else:
-            self.threshold_ = float(self.threshold)
+        calibrator = self._calibrator
+        self.threshold_ = self._calibrated(calibrator) if calibrator else float(self.threshold)  # type: ignore[arg-type]
         self._scorer = self._score_by(self.statistics_, order)
 
     def _calibrated(self, calibrator: CrossClassValidation) -> float:
@@ -112,7 +106,7 @@ class StatisticsBaseline(Baseline):
         rest = self.statistics_
         if len(codes):
             rest = rest - ClassStatistics("pooled").add(samples, self.classes_[codes])
-        if rest.counts.sum() < len(rest) + 0.5:  # one sample of each class has no scatter: keep that of all
+        if rest.counts.sum() < len(rest) + 0.5:  # single samples have no scatter: keep that of all
             scatter = self.statistics_.scatter
             rest = ClassStatistics.restore(rest.labels, rest.counts, rest.sums, "pooled", scatter)
         rows = np.array([rest.row(label) for label in self.classes_])
@@ -123,7 +117,7 @@ class StatisticsBaseline(Baseline):
         return -calibrator.find(outlyingness, codes, len(rows)).tau
 
     def _held_out(self, fraction: float) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Return that share of each class's samples, or as many of them as were kept, and their codes."""
+        """Return that share of each class's samples, or as many as the reservoir has, and their codes."""
         samples, codes = self._reservoir.samples(self.classes_, self._reservoir.per_class)
         counts = np.array([self.statistics_.count(label) for label in self.classes_])
         wanted = np.minimum(np.ceil(fraction * counts - 1e-9), counts - 1)
@@ -143,24 +137,25 @@ class Mahalanobis(StatisticsBaseline):
     """Minus the squared Mahalanobis distance to each class mean, with one covariance for all classes.
 
     Lee, Lee, Lee, Shin, "A simple unified framework for detecting out-of-distribution samples and
-    adversarial attacks", NeurIPS 2018: means and tied covariance of Eq. 1, confidence score of Eq. 2. On
-    features as they are given: neither input perturbation nor an ensemble of layers. The covariance
-    is shrunk (Chen et al. 2010), without which it has no inverse where samples are few.
-
-    Accepted samples lie in ellipsoids, so their region is bounded.
+    adversarial attacks", NeurIPS 2018: means and tied covariance of Eq. 1, confidence score of Eq. 2,
+    without input perturbation and without an ensemble of layers. The covariance is shrunk (Chen et al.
+    2010), because it has no inverse where samples are few. The accepted region is a union of ellipsoids,
+    so it is bounded.
 
     Parameters
     ----------
     shrinkage : float, optional
-        Share of the covariance replaced by a multiple of the identity; by default what oracle
-        approximating shrinkage proposes. 0 is the paper's.
-    threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `MinOpenWorldError`.
-    unknown_label : label, optional
-        By default -1 for numbers and "unknown" for text.
+        Share of the covariance replaced by a multiple of the identity; by default that of oracle
+        approximating shrinkage. The paper uses 0.
+    threshold, unknown_label
+        As in `Baseline`.
     """
 
     accepts_bounded_region = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), None],
+    }
 
     def __init__(
         self,
@@ -198,12 +193,11 @@ class RelativeMahalanobis(Mahalanobis):
 
     Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan, "A simple fix to Mahalanobis distance for improving
     near-OOD detection", 2021: ``RMD_k(x) = MD_k(x) - MD_0(x)``, and the score is ``-min_k RMD_k``. The
-    background's scatter is that within the classes plus that between their means, so it too is a sum.
+    background's scatter is that within the classes plus that between their means, so it is a sum too.
 
-    In directions in which the class means do not differ both distances grow alike, so samples
-    infinitely far away can be accepted. A single known class, which calibration on two classes leaves, is
-    its own background and scores 0: two classes then accept what is nearer to a class than to the
-    background.
+    Along directions in which the class means do not differ both distances grow alike, so samples infinitely
+    far away can be accepted. A single known class, as calibration on two classes leaves, is its own
+    background and scores 0: two classes then accept samples nearer to a class than to the background.
 
     Parameters are those of `Mahalanobis`; both covariances are shrunk.
     """
@@ -212,8 +206,8 @@ class RelativeMahalanobis(Mahalanobis):
 
     def _score_by(self, statistics: ClassStatistics, rows: NDArray[np.intp]) -> Scorer:
         counts, n_samples = statistics.counts[rows], float(statistics.counts.sum())
-        centre = statistics.sums[rows].sum(axis=0) / counts.sum()
-        between = np.sqrt(counts / counts.sum())[:, np.newaxis] * (statistics.means[rows] - centre)
+        center = statistics.sums[rows].sum(axis=0) / counts.sum()
+        between = np.sqrt(counts / counts.sum())[:, np.newaxis] * (statistics.means[rows] - center)
         covariance = statistics.scatter / n_samples + between.T @ between
-        background = SharedGaussian.of(centre[np.newaxis], shrunk(covariance, n_samples, self.shrinkage))
+        background = SharedGaussian.of(center[np.newaxis], shrunk(covariance, n_samples, self.shrinkage))
         return _MinusRelativeDistance(self._class_gaussians(statistics, rows), background)

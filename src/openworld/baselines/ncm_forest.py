@@ -1,21 +1,22 @@
-"""NCM forests: trees whose nodes ask which of a few class means is nearest, and that keep growing."""
+"""NCM forests: trees that split by the nearest of a few class means and grow with new samples."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.recognition import CrossClassValidation
-from openworld.recognition.validation import check_announced, continue_training, unchanged_on_error
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
 
-# Random sets of class means tried at a node, and random divisions of each into left and right.
+# Random sets of class means tried at a node, and random left-right divisions of each set.
 _SETS, _DIVISIONS = 4, 16
 
 
@@ -29,19 +30,19 @@ class NCMForest(Baseline):
     largest information gain is kept. A leaf's distribution is that of its training samples, and the trees'
     distributions are averaged.
 
-    Further samples, of new classes too, are learnt as in their "incrementally grow tree" (IGT): they go
-    down to the leaves, change the distributions there, and a leaf that has become large and mixed enough
-    is split as in training. Splits made before are never changed. The samples are kept at the leaves
-    for this, as in the paper. The trees depend on the order of the samples, and the threshold stays as
-    found in `fit`. Every region of a tree reaches infinity somewhere: the accepted region is not bounded.
+    More samples, also of new classes, are learned as in their "incrementally grow tree" (IGT): they go down
+    to the leaves and update the distributions there, and a leaf that has become large and mixed enough is
+    split as in training. Existing splits never change. As in the paper, the samples are kept at the
+    leaves. The trees depend on the order of the samples, and the threshold is that of `fit`. Some leaf
+    regions are unbounded, so the accepted region is not bounded.
 
-    Chosen for speed: 20 trees, and 4 random sets with 16 divisions each tried per node.
+    The defaults are chosen for speed: 20 trees, and 4 random sets with 16 divisions each per node.
 
     Parameters
     ----------
     n_trees : int, default=20
     min_samples : int, default=10
-        Leaves of fewer samples are not split.
+        A leaf with fewer samples is not split.
     random_state : int, default=0
     threshold, unknown_label
         As in `Baseline`.
@@ -49,6 +50,12 @@ class NCMForest(Baseline):
 
     retrains = False
     order_matters = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "n_trees": [Interval(Integral, 1, None, closed="left")],
+        "min_samples": [Interval(Integral, 2, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
 
     def __init__(
         self,
@@ -68,30 +75,23 @@ class NCMForest(Baseline):
         trees = [Tree(self.min_samples, (self.random_state, number)) for number in range(self.n_trees)]
         return Forest(trees, np.empty((0, X.shape[1])), codes[:0], 0).grown(X, codes, n_classes)
 
-    def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
-        super()._learn(samples, labels)
-        del self._samples, self._labels  # the forest has them
+    def _keep(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Keep the forest, which holds the samples, and the order in which classes came."""
         self._forest: Any = self._scorer
         self._arrived = self.classes_
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn further samples, of known and new classes alike, by growing the trees."""
-        check_announced(y, classes)
-        if not hasattr(self, "classes_"):
-            return self.fit(X, y)
-        with unchanged_on_error(self):
-            samples, labels = continue_training(self, X, y)
-            new = np.setdiff1d(labels, self._arrived)
-            self._arrived = np.concatenate([self._arrived, new])
-            self.classes_, columns = np.unique(self._arrived, return_index=True)
-            codes = columns[np.searchsorted(self.classes_, labels)]
-            self._forest = forest = self._forest.grown(samples, codes, len(self._arrived))
-            self._scorer = lambda samples: forest(samples)[:, columns]
-        return self
+    def _learn_more(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Grow the trees by the new samples."""
+        new = np.setdiff1d(labels, self._arrived)
+        self._arrived = np.concatenate([self._arrived, new])
+        self.classes_, columns = np.unique(self._arrived, return_index=True)
+        codes = columns[np.searchsorted(self.classes_, labels)]
+        self._forest = forest = self._forest.grown(samples, codes, len(self._arrived))
+        self._scorer = lambda samples: forest(samples)[:, columns]
 
 
 class Forest:
-    """Trees and the samples in their leaves; called with samples it gives the averaged distributions."""
+    """Trees and the samples in their leaves; calling it returns the averaged distributions."""
 
     def __init__(self, trees: list[Tree], samples: Floats, codes: Positions, n_classes: int) -> None:
         self.trees = trees
@@ -100,7 +100,7 @@ class Forest:
         self.n_classes = n_classes
 
     def grown(self, samples: NDArray[Any], codes: Positions, n_classes: int) -> Forest:
-        """Return a forest that also learnt these samples; this one stays as it is."""
+        """Return a forest that also learned these samples; this one does not change."""
         all_samples = np.concatenate([self.samples, samples.astype(np.float64)])
         all_codes = np.concatenate([self.codes, codes])
         added = np.arange(len(self.codes), len(all_codes))
@@ -139,7 +139,7 @@ class Tree:
         self.distributions = np.zeros((1, 0))
 
     def grown(self, samples: Floats, codes: Positions, added: Positions, n_classes: int) -> Tree:
-        """Return a tree with the added samples in its leaves, and the leaves split that ask for it."""
+        """Return a tree with the added samples in its leaves, and large mixed leaves split."""
         tree = Tree(self.min_samples, self.seed)
         tree.nodes = list(self.nodes)
         random = np.random.default_rng((*self.seed, len(codes)))
@@ -164,7 +164,7 @@ class Tree:
         return self.distributions[leaf_of]
 
     def _leaves_of(self, samples: Floats) -> list[tuple[int, Positions]]:
-        """Return the leaves that samples reach, with the positions of those samples."""
+        """Return the leaves that samples reach, each with the positions of its samples."""
         found, waiting = [], [(0, np.arange(len(samples)))]
         while waiting:
             number, here = waiting.pop()
@@ -179,7 +179,7 @@ class Tree:
         return found
 
     def _split(self, leaf: int, samples: NDArray[Any], codes: Positions, random: np.random.Generator) -> None:
-        """Split a leaf, and the leaves that come of it, until they are small or of one class."""
+        """Split a leaf and its descendants until they are small or of one class."""
         waiting = [leaf]
         while waiting:
             number = waiting.pop()
@@ -220,7 +220,7 @@ def best_split(
     Returns
     -------
     means, is_left, goes_left : arrays, or None
-        The set of means, their sides, and the sides of the samples; None where nothing divides them.
+        The set of means, their sides, and the sides of the samples; None where no split separates them.
     """
     classes, starts, local, counts = np.unique(
         codes, return_index=True, return_inverse=True, return_counts=True

@@ -1,13 +1,16 @@
-"""Baselines that keep every sample: the ratio of nearest distances, and the distance to the k-th neighbor."""
+"""Nearest-neighbor baselines: ratio of the nearest distances, and distance to the k-th neighbor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.index import ExactIndex
@@ -15,18 +18,18 @@ from openworld.recognition import CrossClassValidation
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 1 << 20  # distances worked on at a time
+_BLOCK = 1 << 20  # distances computed at a time
 _LARGEST_RATIO = 0.999
 
 
 @dataclass(frozen=True)
 class Neighbors:
-    """Stored samples in the order of their classes, and distances to them.
+    """Stored samples sorted by class, and distances to them.
 
     Attributes
     ----------
     index : ExactIndex
-        The samples, shape (n, D), class after class.
+        The samples, shape (n, D), sorted by class.
     starts : array of shape (K,)
         Where each class begins.
     """
@@ -42,7 +45,7 @@ class Neighbors:
         return cls(ExactIndex(samples[order].astype(np.float64)), starts)
 
     def blocks(self, samples: NDArray[Any]) -> Iterator[tuple[slice, Floats]]:
-        """Yield the squared distances of some samples at a time to all that is stored."""
+        """Yield the squared distances to all stored samples, block by block."""
         n_rows = max(1, _BLOCK // len(self.index))
         for start in range(0, len(samples), n_rows):
             rows = slice(start, start + n_rows)
@@ -56,7 +59,7 @@ class Neighbors:
 
 @dataclass(frozen=True)
 class _DistanceRatio:
-    """Scores by the ratio of distances; `spacing` stands in for the other class where there is only one."""
+    """Scores by the ratio of distances; `spacing` replaces the other class where there is only one."""
 
     neighbors: Neighbors
     spacing: float
@@ -93,19 +96,16 @@ class OpenSetNearestNeighbor(Baseline):
     the threshold is -T; that of another class at distance d is ``d(s, t) / d - 2``, at most -1. Far away R
     tends to 1: the accepted region is bounded as long as T is below 1, and a calibrated T is kept there.
 
-    Nothing is trained: every sample is stored, and `partial_fit` stores more and calibrates T anew on
-    all of them. The paper finds T likewise, with half of the classes playing unknown, but for another
-    objective.
+    There is no training: `partial_fit` stores the samples and recalibrates T on all of them. The paper
+    finds T in the same way, with half of the classes playing unknown, but with another objective.
 
-    A single known class, which calibration on two classes can leave, has no other class to compare
-    with: ``d / (d + r)`` stands in for the ratio, with r the typical distance between neighbors.
+    A single known class, as calibration on two classes can leave, has no other class to compare with:
+    ``d / (d + r)`` replaces the ratio, with r the typical distance between neighbors.
 
     Parameters
     ----------
-    threshold : float or CrossClassValidation, optional
-        -T, or how to find it; by default cross-class validation with `MinOpenWorldError`.
-    unknown_label : label, optional
-        By default -1 for numbers and "unknown" for text.
+    threshold, unknown_label
+        As in `Baseline`. The threshold is -T.
     """
 
     accepts_bounded_region = True
@@ -117,8 +117,7 @@ class OpenSetNearestNeighbor(Baseline):
 
     def _find_threshold(self, X: NDArray[Any], codes: NDArray[np.intp]) -> float:
         found = super()._find_threshold(X, codes)
-        calibrated = self.threshold is None or isinstance(self.threshold, CrossClassValidation)
-        return max(found, -_LARGEST_RATIO) if calibrated else found
+        return found if self._calibrator is None else max(found, -_LARGEST_RATIO)
 
 
 def _spacing(neighbors: Neighbors) -> float:
@@ -132,14 +131,14 @@ def _spacing(neighbors: Neighbors) -> float:
 
 @dataclass(frozen=True)
 class _DistanceToNeighbor:
-    """Minus the distance to the k-th neighbor, less what a class is farther away than the nearest one."""
+    """Minus the distance to the k-th neighbor, minus the extra distance of classes other than the nearest."""
 
     neighbors: Neighbors
     k: int
 
     def __call__(self, samples: NDArray[Any]) -> Floats:
         scores = np.empty((len(samples), len(self.neighbors.starts)))
-        for rows, squared in self.neighbors.blocks(_unit(samples)):
+        for rows, squared in self.neighbors.blocks(normalize(samples.astype(np.float64))):
             distances = self.neighbors.to_classes(squared)
             kth = np.sqrt(np.partition(squared, self.k - 1, axis=1)[:, self.k - 1 : self.k])
             scores[rows] = distances.min(axis=1, keepdims=True) - distances - kth
@@ -147,30 +146,32 @@ class _DistanceToNeighbor:
 
 
 class NearestNeighborDistance(Baseline):
-    """Distance to the k-th nearest sample, all samples divided by their length (deep kNN).
+    """Distance to the k-th nearest sample, after scaling all samples to unit length (deep kNN).
 
     Sun, Ming, Zhu, Li, "Out-of-distribution detection with deep nearest neighbors", ICML 2022,
     Algorithm 1: known if ``-|z - z_(k)| >= threshold``, where ``z = x / |x|`` and z_(k) is the k-th nearest
-    of all stored samples. The paper leaves the class to the network; here it is that of the nearest
-    sample. The score of the nearest class is the paper's; that of another class is less by as much as
-    the class is farther away.
+    of all stored samples. The paper takes the class from the network; here it is that of the nearest
+    sample. The score of the nearest class is the paper's; that of another class is lower by its extra
+    distance.
 
-    Lengths are divided out, so samples infinitely far away can be accepted. Nothing is trained: every
-    sample is stored, and `partial_fit` stores more and calibrates the threshold anew on all of them.
+    The length of a sample is ignored, so samples infinitely far away can be accepted. There is no training:
+    `partial_fit` stores the samples and recalibrates the threshold on all of them.
 
     Parameters
     ----------
     k : int, default=1
-        Which neighbor; the last one there is, if fewer are stored. The paper's 50 to 1000 are for
-        thousands of samples per class; for tens of them 1 was best on all data tried.
-    threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `MinOpenWorldError`.
-    unknown_label : label, optional
-        By default -1 for numbers and "unknown" for text.
+        Which neighbor; the last one if fewer are stored. The paper's 50 to 1000 are for thousands of
+        samples per class; with tens of samples 1 was best on all data tried.
+    threshold, unknown_label
+        As in `Baseline`.
     """
 
     accepts_bounded_region = False
     retrains = False
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "k": [Interval(Integral, 1, None, closed="left")],
+    }
 
     def __init__(
         self,
@@ -183,13 +184,5 @@ class NearestNeighborDistance(Baseline):
         self.k = k
 
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1; got {self.k}.")
-        return _DistanceToNeighbor(Neighbors.of(_unit(X), codes, n_classes), min(self.k, len(X)))
-
-
-def _unit(samples: NDArray[Any]) -> Floats:
-    """Divide each sample by its length; a sample of length 0 stays as it is."""
-    samples = samples.astype(np.float64)
-    lengths = np.linalg.norm(samples, axis=1, keepdims=True)
-    return np.asarray(samples / np.where(lengths > 0, lengths, 1.0))
+        neighbors = Neighbors.of(normalize(X.astype(np.float64)), codes, n_classes)
+        return _DistanceToNeighbor(neighbors, min(self.k, len(X)))

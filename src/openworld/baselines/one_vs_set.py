@@ -1,11 +1,13 @@
-"""The 1-vs-Set machine: a slab between two parallel planes in place of a linear SVM's half-space."""
+"""The 1-vs-Set machine: a slab between two parallel planes instead of a linear SVM's half-space."""
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import fit_linear_svm, standardizer
@@ -15,7 +17,7 @@ Floats = NDArray[np.float64]
 
 # Weight of the empirical risk 1 / F1 beside the open space risk, as in the authors' program.
 _EMPIRICAL_WEIGHT = 2.0
-# Widths below this share of a margin count as this: an empty slab is no model of a class.
+# Minimum width of a slab, relative to a margin: an empty slab does not describe a class.
 _LEAST_WIDTH = 1e-4
 
 
@@ -32,22 +34,29 @@ class OneVsSet(Baseline):
     margins between each plane and the class's samples inside the slab, in units of d+. The score is the
     signed distance to the nearer plane, positive inside, in units of the SVM's margin 1 / |w|.
 
-    What differs from the paper: the empirical risk is 2 / F1, as in the authors' program; the planes lie
-    on training scores and each move takes the better of the best near plane and the best far plane
-    for the other one fixed, where the authors' program moves in single steps; a class of one sample has the
-    slab of the SVM's plane and its mirror image. The threshold on the score, by cross-class
-    validation as for all baselines, widens or narrows all slabs alike. A slab is unbounded along its planes,
-    so the accepted region is, too. Samples are divided by their length and standardized first.
+    Differences from the paper: the empirical risk is 2 / F1, as in the authors' program; the planes lie on
+    training scores, and each step moves the plane that lowers the risk most to its best place, where the
+    authors' program moves in single steps; the slab of a class of one sample lies between the SVM's plane
+    and its mirror image. The threshold on the score, by cross-class validation as for all baselines,
+    widens or narrows all slabs alike. A slab is unbounded along its planes, so the accepted region is
+    unbounded too. Samples are scaled to unit length and standardized first.
 
     Parameters
     ----------
     C : float, default=3.0
-        How much errors of the linear SVMs cost.
+        Cost of errors of the linear SVMs, as in `LinearSVM`.
     near_pressure, far_pressure : float, default=0
-        p_A and p_Omega: how much empty margins at the two planes count as risk.
+        p_A and p_Omega: weights of the empty margins at the two planes.
     threshold, unknown_label
         As in `Baseline`.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "near_pressure": [Interval(Real, 0, None, closed="left")],
+        "far_pressure": [Interval(Real, 0, None, closed="left")],
+    }
 
     def __init__(
         self,
@@ -89,8 +98,8 @@ def refine_slab(
 ) -> tuple[float, float]:
     """Find the two planes, as margins of the linear SVM, that minimize the risk of the slab.
 
-    Starts from the SVM's plane and the class's largest margin. Then the plane whose move lowers the risk most
-    is moved, until no move does.
+    Starts from the SVM's plane and the class's largest margin. Each step moves the plane that lowers the
+    risk most, until no move lowers it.
 
     Parameters
     ----------
@@ -142,7 +151,7 @@ class _SlabRisk:
         f1 = 2 * inside / (far - near + 1 + len(self.own))
         ratio = np.maximum(self.margins[far] - self.margins[near], _LEAST_WIDTH) / self.width
         first, last = self.n_before[near], self.n_before[far + 1] - 1
-        # Where no sample of the class is inside these are of no meaning, but neither is the slab.
+        # Meaningless where no sample of the class is inside; such slabs get infinite risk below.
         near_margin = self.own[np.minimum(first, len(self.own) - 1)] - self.margins[near]
         far_margin = self.margins[far] - self.own[np.maximum(last, 0)]
         open_space = ratio + 1 / ratio

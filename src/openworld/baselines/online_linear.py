@@ -1,22 +1,23 @@
-"""Linear classifiers learnt one sample at a time: Pegasos and the passive-aggressive algorithm."""
+"""Online linear classifiers: Pegasos and the passive-aggressive algorithm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import standardizer
 from openworld.recognition import CrossClassValidation
 from openworld.recognition.adaptive.reservoir import Reservoir
-from openworld.recognition.validation import check_announced, continue_training, unchanged_on_error
 
 Floats = NDArray[np.float64]
-# Changes in place the weights, shape (K, D), and the number of steps each row has taken, by one sample and
-# its signs: +1 for its class, -1 for the others.
+# Updates the weights, shape (K, D), and the step count of each row in place, given one sample and its signs:
+# +1 for its class, -1 for the others.
 Step = Callable[[Floats, NDArray[np.int64], Floats, Floats], None]
 
 # Samples kept of each class, and in all while there are few classes.
@@ -24,17 +25,20 @@ _KEPT_PER_CLASS, _KEPT_IN_ALL = 10, 1000
 
 
 class OnlineLinear(Baseline):
-    """One row of weights per class against the rest, changed sample by sample; the score is the margin.
+    """Base of the linear classifiers that learn online: one weight vector per class against the rest.
 
-    A subclass has `_rule`. A class nobody announced starts a new row of zeros. `partial_fit` passes over
-    its own samples together with the few kept of the classes known before (at most 10 each, or 1000 in
-    all while there are few classes): without them a new row would see no samples of the old classes, and
-    the old rows only samples to push away. Scores are given by the weights averaged over the last pass;
-    learning goes on from the last weights. Scaling (length 1, then standardized) and threshold are
-    those found in `fit`. The answers depend on the order of the samples.
+    The score is the margin. A subclass implements `_rule`. scikit-learn's `SGDClassifier` does not do,
+    because it must know all classes from the start: here a new class adds a row of zeros. `partial_fit`
+    makes its passes over the new samples and the few kept of each known class (at most 10 each, or 1000
+    in all while there are few classes). Without these a new row would see no samples of the old classes,
+    and the old rows only samples to push away. Scores come from the weights averaged over the last pass;
+    learning continues from the last weights. Scaling (length 1, then standardized) and threshold are
+    those found in `fit`. The result depends on the order of the samples.
 
     Parameters
     ----------
+    C : float, default=1.0
+        Cost of errors; see the subclass.
     n_epochs : int, default=5
         Passes over the samples of each `fit` and `partial_fit`, each in another random order.
     random_state : int, default=0
@@ -44,9 +48,16 @@ class OnlineLinear(Baseline):
 
     retrains = False
     order_matters = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
 
     def __init__(
         self,
+        C: float = 1.0,
         *,
         n_epochs: int = 5,
         random_state: int = 0,
@@ -54,43 +65,37 @@ class OnlineLinear(Baseline):
         unknown_label: Any = None,
     ) -> None:
         super().__init__(threshold=threshold, unknown_label=unknown_label)
+        self.C = C
         self.n_epochs = n_epochs
         self.random_state = random_state
 
     def _rule(self, n_samples: int) -> Step:
-        """Return how one sample changes the weights, for a start with this many samples."""
+        """Return the update rule for this number of starting samples."""
         raise NotImplementedError
 
     def _train(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> Scorer:
         start = Rows.start(X, self._rule(len(X)), n_classes)
         return start.learn(X, codes, self.n_epochs, self.random_state)
 
-    def _learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
-        super()._learn(samples, labels)
-        del self._samples, self._labels
+    def _keep(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Keep a few samples of each class."""
         self._reservoir = Reservoir(_KEPT_PER_CLASS, _KEPT_IN_ALL)
         self._reservoir.add(samples, labels)
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn further samples, of known and new classes alike, without most of the samples of before."""
-        check_announced(y, classes)
-        if not hasattr(self, "classes_"):
-            return self.fit(X, y)
-        with unchanged_on_error(self):
-            samples, labels = continue_training(self, X, y)
-            all_classes = np.union1d(self.classes_, labels)
-            kept, kept_codes = self._reservoir.samples(all_classes, self._reservoir.per_class)
-            rows: Any = self._scorer
-            self._scorer = rows.moved(np.searchsorted(all_classes, self.classes_), len(all_classes)).learn(
-                np.concatenate([samples, kept]),
-                np.concatenate([np.searchsorted(all_classes, labels), kept_codes]),
-                self.n_epochs,
-                self.random_state,
-            )
-            self._reservoir = self._reservoir.copy()
-            self._reservoir.add(samples, labels)
-            self.classes_ = all_classes
-        return self
+    def _learn_more(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Take steps for the new samples and the few kept of the classes known before."""
+        all_classes = np.union1d(self.classes_, labels)
+        kept, kept_codes = self._reservoir.samples(all_classes, self._reservoir.per_class)
+        rows: Any = self._scorer
+        self._scorer = rows.moved(np.searchsorted(all_classes, self.classes_), len(all_classes)).learn(
+            np.concatenate([samples, kept]),
+            np.concatenate([np.searchsorted(all_classes, labels), kept_codes]),
+            self.n_epochs,
+            self.random_state,
+        )
+        self._reservoir = self._reservoir.copy()
+        self._reservoir.add(samples, labels)
+        self.classes_ = all_classes
 
 
 class Pegasos(OnlineLinear):
@@ -98,17 +103,15 @@ class Pegasos(OnlineLinear):
 
     Shalev-Shwartz, Singer, Srebro & Cotter, 2011, Fig. 1: at step t of a row, with eta = 1 / (lambda t),
     ``w <- (1 - eta lambda) w``, plus ``eta y x`` where ``y w . x < 1``. The bias is the weight of a
-    constant feature (Sec. 6). lambda is 1 / (n C) for the n samples of `fit`, and stays. The
-    optional projection is left out; the average of the last pass is used in place of the last weights.
+    constant feature (Sec. 6). lambda is 1 / (n C) for the n samples of `fit`. There is no projection step;
+    the average of the last pass is used instead of the last weights.
 
     Parameters
     ----------
     C : float, default=3.0
-        How much errors cost, as in `LinearSVM` but for the loss, which is not squared here.
-    n_epochs, random_state
+        Cost of errors, as in `LinearSVM`, but the loss is not squared here.
+    n_epochs, random_state, threshold, unknown_label
         As in `OnlineLinear`.
-    threshold, unknown_label
-        As in `Baseline`.
     """
 
     def __init__(
@@ -121,9 +124,8 @@ class Pegasos(OnlineLinear):
         unknown_label: Any = None,
     ) -> None:
         super().__init__(
-            n_epochs=n_epochs, random_state=random_state, threshold=threshold, unknown_label=unknown_label
+            C, n_epochs=n_epochs, random_state=random_state, threshold=threshold, unknown_label=unknown_label
         )
-        self.C = C
 
     def _rule(self, n_samples: int) -> Step:
         return pegasos_rule(1 / (self.C * n_samples))
@@ -134,31 +136,15 @@ class PassiveAggressive(OnlineLinear):
 
     Crammer, Dekel, Keshet, Shalev-Shwartz & Singer, 2006, Fig. 1: where the loss l = max(0, 1 - y w . x) is
     not 0, ``w <- w + min(C, l / |x|^2) y x``. One row per class against the rest; the bias is the weight of
-    a constant feature; the average of the last pass is used in place of the last weights.
+    a constant feature; the average of the last pass is used instead of the last weights.
 
     Parameters
     ----------
     C : float, default=1.0
         The largest step.
-    n_epochs, random_state
+    n_epochs, random_state, threshold, unknown_label
         As in `OnlineLinear`.
-    threshold, unknown_label
-        As in `Baseline`.
     """
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        n_epochs: int = 5,
-        random_state: int = 0,
-        threshold: float | CrossClassValidation | None = None,
-        unknown_label: Any = None,
-    ) -> None:
-        super().__init__(
-            n_epochs=n_epochs, random_state=random_state, threshold=threshold, unknown_label=unknown_label
-        )
-        self.C = C
 
     def _rule(self, n_samples: int) -> Step:
         return passive_aggressive_rule(self.C)
@@ -189,7 +175,7 @@ def passive_aggressive_rule(C: float) -> Step:
 
 
 class Rows:
-    """The weights of all classes, in the order of the classes; called with samples it gives their margins."""
+    """Weights of all classes, sorted by class; calling it returns the margins of samples."""
 
     def __init__(self, scale: Callable[[NDArray[Any]], Floats], step: Step, weights: Floats) -> None:
         self.scale = scale
@@ -200,7 +186,7 @@ class Rows:
 
     @classmethod
     def start(cls, X: NDArray[Any], step: Step, n_classes: int) -> Rows:
-        """Return rows of zeros, for samples that are to be scaled as these."""
+        """Return rows of zeros, and the scaling of these samples."""
         return cls(standardizer(X, unit_length=True), step, np.zeros((n_classes, X.shape[1] + 1)))
 
     def moved(self, positions: NDArray[np.intp], n_classes: int) -> Rows:
@@ -211,7 +197,7 @@ class Rows:
         return rows
 
     def learn(self, X: NDArray[Any], codes: NDArray[np.intp], n_epochs: int, random_state: int) -> Rows:
-        """Take the steps of some passes over the samples, and return the rows themselves."""
+        """Make some passes over the samples; return self."""
         samples = self._with_constant(X)
         random = np.random.default_rng(random_state)
         for _ in range(n_epochs):

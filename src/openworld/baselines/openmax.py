@@ -1,13 +1,15 @@
-"""OpenMax: activations of a classifier, revised by how far they are from those of the class."""
+"""OpenMax: class activations revised by their distance to the mean activation of the class."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Scorer
 from openworld.baselines.logistic_regression import MaximumLogit
@@ -41,7 +43,7 @@ class ActivationTails:
         """Fit to the activations of training samples that are classified right."""
         n_classes = activations.shape[1]
         right = activations.argmax(axis=1) == codes
-        right |= np.bincount(codes, right, n_classes)[codes] == 0  # a class never right keeps all samples
+        right |= np.bincount(codes, right, n_classes)[codes] == 0  # a class without correct samples keeps all
         activations, codes = activations[right], codes[right]
         counts = np.bincount(codes, minlength=n_classes)
         means = np.zeros((n_classes, n_classes))
@@ -71,7 +73,7 @@ def openmax_probabilities(activations: Floats, outlying: Floats, alpha: int) -> 
     """Return the probabilities of unknown (first column) and of each class, shape (n, 1 + K).
 
     Algorithm 2: of the alpha largest activations the one of rank i = 1, 2, ... loses the share
-    ``(alpha - i + 1) / alpha`` of what its distance makes doubtful, and unknown gets all that is lost.
+    ``(alpha - i + 1) / alpha`` of its outlier probability, and unknown receives all that is lost.
     """
     alpha = min(alpha, activations.shape[1])
     ranked = np.argsort(-activations, axis=1, kind="stable")[:, :alpha]
@@ -110,22 +112,26 @@ class OpenMax(MaximumLogit):
     minus that of unknown, at most 0, where unknown wins; the threshold is never below 0.
 
     The paper fits a Weibull to the 20 largest of 1,300 distances per class. Where `tail_fraction` of a
-    class is fewer than 20 distances, the distances of all classes are pooled: the 20 largest of 30 are
-    no tail, and a Weibull fitted to them calls half of the class outliers. Everything is trained anew
-    when samples come. The logits do not change across the directions the regression ignores, so
-    samples infinitely far away can be accepted.
+    class is fewer than 20 distances, the distances of all classes are pooled: the 20 largest of 30 are not
+    a tail, and a Weibull fitted to them calls half of the class outliers. `partial_fit` retrains
+    everything. The logits are constant along directions the regression ignores, so samples infinitely far
+    away can be accepted.
 
     Parameters
     ----------
     alpha : int, default=3
-        How many of the largest activations are revised; the paper's 10 are for 1,000 classes.
+        Number of the largest activations to revise; the paper's 10 is for 1,000 classes.
     tail_fraction : float, default=0.02
         Share of the distances that a Weibull is fitted to.
-    threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `MinOpenWorldError`.
-    unknown_label : label, optional
-        By default -1 for numbers and "unknown" for text.
+    threshold, unknown_label
+        As in `Baseline`.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **MaximumLogit._parameter_constraints,
+        "alpha": [Interval(Integral, 1, None, closed="left")],
+        "tail_fraction": [Interval(Real, 0, 1, closed="right")],
+    }
 
     def __init__(
         self,
@@ -140,8 +146,6 @@ class OpenMax(MaximumLogit):
         self.tail_fraction = tail_fraction
 
     def _train(self, X: NDArray[Any], codes: Codes, n_classes: int) -> Scorer:
-        if self.alpha < 1 or not 0 < self.tail_fraction <= 1:
-            raise ValueError("alpha must be at least 1 and tail_fraction lie between 0 and 1.")
         activations = super()._train(X, codes, n_classes)
         if n_classes == 1:
             return activations

@@ -1,18 +1,21 @@
-"""The PI-SVM: the probability of inclusion, from the scores of a class's own samples near its boundary."""
+"""The PI-SVM: probability of inclusion, fitted to the scores of samples near the class boundary."""
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import OneClassSVM
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import one_vs_rest, standardizer
 from openworld.baselines.weibull import Weibull, fit_upper_tail
 from openworld.recognition import CrossClassValidation
+from openworld.recognition.threshold import rank_in_class
 
 Floats = NDArray[np.float64]
 
@@ -34,21 +37,26 @@ class PISVM(Baseline):
     samples, the ones near the decision boundary, negated and shifted as libMR does (t is the largest of
     them).
 
-    What differs from the paper: the scores to fit are those of samples held out in 3 folds, because
-    nearly all training samples are support vectors in many dimensions, with scores of exactly 1, and the
-    fit to them rejects everything; C and the kernel width are constants, not searched for; a tail of
-    fewer than three distinct scores also counts the plane itself (score 0); with a single class, the
-    one-class SVM of the same paper (PI-OSVM) takes the machine's place. Samples are divided by their
-    length and standardized first, so the accepted region is not bounded; far from all data each score is
-    that of the intercept in any case, a constant that nothing forces to be small.
+    Differences from the paper: the Weibull is fitted to scores of samples held out in 3 folds, because in
+    many dimensions nearly all training samples are support vectors with scores of exactly 1, and a fit to
+    them rejects everything; C and the kernel width are constants, not searched for; a tail of fewer than
+    three distinct scores also includes the plane itself (score 0); with a single class, the one-class SVM
+    of the same paper (PI-OSVM) is used. Samples are scaled to unit length and standardized first, so the
+    accepted region is not bounded; in any case the score far from all data is that of the intercept, a
+    constant that need not be small.
 
     Parameters
     ----------
     C : float, default=10.0
-        How much errors cost.
+        Cost of errors, as in `LinearSVM`, but the loss is not squared here.
     threshold, unknown_label
         As in `Baseline`.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+    }
 
     def __init__(
         self,
@@ -80,15 +88,13 @@ class PISVM(Baseline):
 def held_out_scores(
     gram: Floats, codes: NDArray[np.intp], dual: Floats, intercepts: NDArray[np.float64], C: float
 ) -> Floats:
-    """Return the scores of all training samples, shape (n, K), from machines that were not shown them.
+    """Return out-of-fold scores of all training samples, shape (n, K).
 
     The only sample of a class cannot be held out: it gets the scores of the given machines.
     """
     n_classes = dual.shape[1]
     counts = np.bincount(codes, minlength=n_classes)
-    rank = np.empty(len(codes), dtype=np.intp)
-    rank[np.argsort(codes, kind="stable")] = np.concatenate([np.arange(count) for count in counts])
-    fold = np.where(counts[codes] > 1, rank % _HELD_OUT_FOLDS, -1)
+    fold = np.where(counts[codes] > 1, rank_in_class(codes, np.arange(len(codes))) % _HELD_OUT_FOLDS, -1)
     scores = np.asarray(gram @ dual + intercepts)
     for number in range(_HELD_OUT_FOLDS):
         out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
@@ -136,7 +142,7 @@ def one_class_inclusion(gram: Floats, codes: NDArray[np.intp], n_classes: int) -
 
 
 def upper_tail(values: Floats, size: int) -> Floats:
-    """Return the largest values, at least three; with the plane's 0 where too few are distinct."""
+    """Return the largest values, at least three; with the plane's score 0 where too few are distinct."""
     tail = np.sort(values)[-max(size, 3) :]
     return tail if len(np.unique(tail)) >= 3 else np.append(tail, 0.0)
 

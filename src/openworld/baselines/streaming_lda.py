@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Scorer
 from openworld.baselines.mahalanobis import StatisticsBaseline, shrunk
@@ -19,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LinearDiscriminants:
-    """Weights of shape (D, K) and biases of shape (K,); callable, it scores every class."""
+    """Weights of shape (D, K) and biases of shape (K,); calling it scores every class."""
 
     weights: Floats
     biases: Floats
@@ -43,30 +45,30 @@ class StreamingLDA(StatisticsBaseline):
     ``b_k = -mu_k . Lambda mu_k / 2`` and ``Lambda = [(1 - eps) Sigma + eps I]^-1``. Sigma is the within-class
     covariance of all samples so far, shrunk by oracle approximating shrinkage.
 
-    The authors' code starts with the same Sigma, but then differs. It shrinks the start only; and for
-    the sample at time t it adds ``t / (t + 1) (z - mu_y)(z - mu_y)^T``, with mu_y the mean before it, or 0
-    for a class not seen before. That depends on the order, and counts the first sample of a class as if its
-    class mean were the origin. With n_y samples of the class before it, ``n_y / (n_y + 1)`` in place of
-    ``t / (t + 1)`` makes the running sum the within-class scatter itself, in any order and any pieces
-    (Welford), and this is what is kept here.
+    The authors' code starts with the same Sigma but shrinks only the start, and for the sample at time t
+    it adds ``t / (t + 1) (z - mu_y)(z - mu_y)^T``, with mu_y the mean before it, or 0 for a new class. That
+    depends on the order, and treats the first sample of a class as if the class mean were the origin. With
+    n_y samples of the class before it, ``n_y / (n_y + 1)`` instead of ``t / (t + 1)`` makes the running sum
+    exactly the within-class scatter, in any order and any batches (Welford). This class does that.
 
-    The paper does not reject. Here the score is the softmax of the discriminants, the probability that
-    the authors' code offers; it separates unknown samples far better than the discriminants
-    themselves do. Far away the softmax tends to 1 in nearly every direction, so samples infinitely far
-    away are accepted. A single known class, which calibration on two classes leaves, scores 1/2: then
-    two classes accept the likelier one.
+    The paper does not reject. Here the score is the softmax of the discriminants, the probability that the
+    authors' code returns; it separates unknown samples far better than the discriminants. Far away the
+    softmax tends to 1 in nearly every direction, so samples infinitely far away are accepted. A single
+    known class, as calibration on two classes leaves, scores 1/2: two classes then accept the likelier one.
 
     Parameters
     ----------
     eps : float, default=1e-4
         The paper's shrinkage of the running covariance towards the identity.
-    threshold : float or CrossClassValidation, optional
-        By default cross-class validation with `MinOpenWorldError`.
-    unknown_label : label, optional
-        By default -1 for numbers and "unknown" for text.
+    threshold, unknown_label
+        As in `Baseline`.
     """
 
     accepts_bounded_region = False
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **StatisticsBaseline._parameter_constraints,
+        "eps": [Interval(Real, 0, 1, closed="right")],
+    }
 
     def __init__(
         self,

@@ -1,12 +1,14 @@
-"""The W-SVM: a one-class SVM decides where a class may be, two Weibull distributions how probable it is."""
+"""The W-SVM: a one-class SVM bounds each class, two Weibull distributions calibrate its score."""
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils._param_validation import Interval
 
 from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import one_vs_rest, standardizer
@@ -23,7 +25,7 @@ from openworld.recognition import CrossClassValidation
 
 Floats = NDArray[np.float64]
 
-# delta_tau of the paper: what a one-class SVM must give a sample for the class to be considered.
+# delta_tau of the paper: the minimum one-class probability for a class to be considered.
 _LEAST_ONE_CLASS_PROBABILITY = 0.001
 
 
@@ -36,21 +38,26 @@ class WSVM(Baseline):
     of not being one of the rest, from their largest scores, and iota_y is 1 where the RBF one-class SVM of
     the class gives P_O > delta_tau = 0.001, else 0.
 
-    What differs from the paper is what differs in `PISVM` (scores of held-out samples, constants instead
-    of a search). Also, delta_tau is raised to the value that P_O takes infinitely far away, where
-    that is larger: then iota, and the score, are 0 far from all data, as the paper wants of
-    a one-class SVM; so any threshold from 0 up bounds the accepted region. Samples are standardized but
-    not divided by their length, which would undo that. With a single class the score is ``P_O iota``.
+    Differences from the paper: those of `PISVM` (held-out scores, constants instead of a search), and
+    delta_tau is raised to the value of P_O infinitely far away where that is larger. Then iota, and with it
+    the score, is 0 far from all data, as the paper intends, and any threshold from 0 up bounds the accepted
+    region. Samples are standardized but not scaled to unit length, which would undo that. With a single
+    class the score is ``P_O iota``.
 
     Parameters
     ----------
     C : float, default=10.0
-        How much errors of the machines against the rest cost.
+        Cost of errors of the one-vs-rest SVMs, as in `PISVM`.
     threshold, unknown_label
         As in `Baseline`.
     """
 
     accepts_bounded_region = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Baseline._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+    }
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""`openworld compare`: two reports beside each other."""
+"""`openworld compare`: differences between two runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import typer
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="The folder of the first run.")],
-    second: Annotated[Path, typer.Argument(help="The folder of the second run.")],
+    first: Annotated[Path, typer.Argument(help="Folder of the first run.")],
+    second: Annotated[Path, typer.Argument(help="Folder of the second run.")],
     measure: Annotated[
-        list[str] | None, typer.Option(help="A measure of results.csv; give it several times for several.")
+        list[str] | None, typer.Option(help="A measure of results.csv; repeat for several.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show what changed from the first run to the second, with intervals paired over class orders.
+    """Compare two runs: differences from the first to the second, paired over class orders.
 
     Example: openworld compare report-a report-b
     """
@@ -45,6 +45,4 @@ def compare(
         table.add_row(*who, str(d.K), str(d.U), d.measure, *values, interval, mark)
     Console().print(table)
     n = sum(d.significant for d in differences)
-    messages.print(
-        f"{n} of {len(differences)} differences are significant (their 95 % interval leaves out 0)."
-    )
+    messages.print(f"{n} of {len(differences)} differences are significant (their 95 % interval excludes 0).")

@@ -16,24 +16,25 @@ def evaluate(
             help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard; or a .toml file."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for tables and report.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and report.")] = Path(
         "report"
     ),
     data: Annotated[
         list[str] | None,
         typer.Option(
             help="letters (built in), a .npz, .csv or .parquet file with labels, a folder of pictures with a "
-            "sub-folder per class, texts with labels, or a folder of ILSVRC'10 .sbow.mat files. Give it "
-            "several times for several feature sets; photos@pixels is photos by the extractor pixels."
+            "sub-folder per class, texts with labels, or a folder of ILSVRC'10 .sbow.mat files. Repeat for "
+            "several feature sets; photos@pixels means photos with the extractor pixels."
         ),
     ] = None,
     recognizer: Annotated[
-        list[str] | None, typer.Option(help="A recognizer by name; give it several times for several.")
+        list[str] | None, typer.Option(help="Name of a recognizer; repeat for several.")
     ] = None,
     orders: Annotated[int | None, typer.Option(help="Number of class orders.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Determines classes, samples and orders.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of classes, samples and orders.")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes; left out: one per core. The results do not depend on it.")
+        int | None,
+        typer.Option(help="Number of processes (default: one per core)."),
     ] = None,
 ) -> None:
     """Run an open-world experiment and write its tables, figures and report.
@@ -44,7 +45,7 @@ def evaluate(
 
     Feature sets beside each other: openworld evaluate paper-50 --data photos@pixels --data photos
 
-    A run that was interrupted goes on where it stopped when the same command is given again.
+    Run the same command again to resume an interrupted run.
     """
     from openworld.cli.console import need, progress_bar
 
@@ -78,7 +79,7 @@ def evaluate(
 
 
 def _extract(name: str) -> None:
-    """Make the features of pictures or texts now, in sight of the user; the experiment finds them cached."""
+    """Extract features of pictures or texts into the cache first, with a progress bar."""
     from openworld.cli.loading import load, tell_left_out
     from openworld.evaluation.datasets import is_source, split_name
 
@@ -88,7 +89,7 @@ def _extract(name: str) -> None:
 
 
 def _tell(output: Path, page: Path) -> None:
-    """Say what was found."""
+    """Print the findings."""
     from rich.markup import escape
 
     from openworld.cli.console import messages
@@ -103,5 +104,5 @@ def _tell(output: Path, page: Path) -> None:
     for finding in findings(Table.of(read_results(output))):
         messages.print(f"{escape(finding.claim)}: [bold]{finding.verdict}[/]. {escape(finding.evidence)}.")
     messages.print(
-        f"{facts['seconds']:.0f} s, {facts['peak_mib']:.0f} MiB at most. Wrote {escape(str(page))}."
+        f"{facts['seconds']:.0f} s, {facts['peak_mib']:.0f} MiB peak memory. Wrote {escape(str(page))}."
     )

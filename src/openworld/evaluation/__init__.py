@@ -1,1 +1,1 @@
-"""Evaluation in an open world: what is measured, and how sure the measurement is."""
+"""Open-world evaluation: measures, splits, the protocol, experiments by name, reports."""

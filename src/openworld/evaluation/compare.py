@@ -1,4 +1,4 @@
-"""Two runs beside each other: differences paired over class orders, and which are significant."""
+"""Comparison of two runs: differences paired over class orders, and which are significant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether the interval leaves out zero; unknown (False) with a single class order."""
+        """Whether the interval excludes zero; False with a single class order, which has no interval."""
         return self.interval is not None and is_significant(self.interval)
 
 

@@ -16,11 +16,11 @@ from openworld.samples import load_samples
 
 
 def _descriptors(extract: Any) -> NDArray[np.float32]:
-    """Return the descriptors of each letter, those of all places of the picture one after the other."""
+    """Return the descriptors of each letter, concatenated over all places of the picture."""
     return np.stack([extract(image).ravel() for image in load_letters().images]).astype(np.float32)
 
 
-# A letter is too small for visual words; its descriptors are few and stand at fixed places.
+# A letter is too small for visual words: its few descriptors stand at fixed places.
 FEATURE_SETS = {
     "letters-sift": DenseSIFT(step=5, radii=(4,)).descriptors,
     "letters-hog": HOG(cell=4).descriptors,
@@ -35,10 +35,10 @@ def load(name: str) -> Dataset:
     ----------
     name : str
         What `openworld.data.dataset.load_dataset` takes; `letters-sift`, `letters-hog` or `letters-lbp`; or
-        pictures or texts with labels, as `openworld.data.sources.open_source` takes them, with the extractor
-        behind an @ if it is not to be the default: `photos`, `photos@pixels`, `questions.csv@ngrams`.
-        What cannot be read is left out. Features are cached; of very many pictures, make a file with
-        `openworld extract` first, because every worker of an experiment loads its data anew.
+        pictures or texts with labels, as `openworld.data.sources.open_source` takes them, followed by @ and
+        an extractor to use another than the default: `photos`, `photos@pixels`, `questions.csv@ngrams`.
+        Unreadable files are skipped. Features are cached. For very many pictures, write a file with
+        `openworld extract` first: every worker of an experiment loads its data again.
     """
     if name in FEATURE_SETS:
         letters = load_letters()

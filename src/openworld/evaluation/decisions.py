@@ -16,7 +16,7 @@ REJECTED = -1
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What was true and what was decided, for N known and N' unknown test samples.
+    """True classes and decisions for N known and N' unknown test samples.
 
     Make it with :meth:`of`, which checks the labels. Inside, a class is its position among the known
     classes and "unknown" is -1, so that labels of every type cost the same.
@@ -58,7 +58,7 @@ class Decisions:
         classes : array-like of shape (n_classes,)
             The classes the recognizer knows, in any order, such as its ``classes_``.
         unknown_label : int or str
-            The recognizer's word for unknown; never one of `classes`.
+            The recognizer's label for unknown; never one of `classes`.
 
         Raises
         ------
@@ -130,7 +130,7 @@ def _is_text(labels: npt.NDArray[Any]) -> bool:
 
 
 def _positions(labels: npt.NDArray[Any], sorted_classes: npt.NDArray[Any]) -> IntArray:
-    """Return where each label stands in `sorted_classes`, -1 where it does not."""
+    """Return the position of each label in `sorted_classes`, -1 where it is not one of them."""
     position = np.searchsorted(sorted_classes, labels)
     position[position == sorted_classes.size] = 0
     return np.where(sorted_classes[position] == labels, position, REJECTED)

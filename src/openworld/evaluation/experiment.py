@@ -1,4 +1,4 @@
-"""Experiments as plain data: everything that determines a run, and the paper's experiments by name."""
+"""Experiment settings, and the paper's experiments by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from openworld.evaluation.split import Split, make_split, usable_classes
 
 @dataclass(frozen=True)
 class Experiment:
-    """An open-world experiment; two runs of the same experiment give the same table.
+    """Settings of an open-world experiment; the same settings give the same results table.
 
     Attributes
     ----------
@@ -26,17 +26,17 @@ class Experiment:
     recognizers : tuple of str
         Names from `openworld.evaluation.recognizers`.
     n_starting, step, n_known : int
-        Classes the parameters are learnt on, classes added at each stage, classes known at the end.
+        Starting classes, classes added at each stage, classes known at the end.
     unknown : tuple of int
-        Numbers of unknown classes to test with; 0 is the closed set, which is always tested.
+        Numbers of unknown classes to test with. The closed set, 0, is always tested.
     orders : int
-        Class orders, each with its own split of classes and samples.
+        Number of class orders; each has its own split of classes and samples.
     seed : int
     test_fraction, validation_fraction : float
         Shares of the samples, or groups, for test and validation. Validation samples are used to
         calibrate recognizers that offer `recalibrate`; without them they hold out training samples.
     one_by_one : bool
-        Add the classes of a stage one at a time, as the paper does, in place of all at once.
+        Add the classes of a stage one at a time, as the paper does, instead of all at once.
     tau_factors : tuple of float
         Thresholds to test, as multiples of the calibrated one.
     """
@@ -88,7 +88,7 @@ class Experiment:
         return max(self.unknown, default=0)
 
     def digest(self) -> str:
-        """Return a short fingerprint of what the measured values depend on."""
+        """Return a short hash of the settings that the measured values depend on."""
         facts = {k: v for k, v in asdict(self).items() if k not in ("name", "orders", "recognizers", "data")}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -178,7 +178,7 @@ def named_or_read(name: str) -> Experiment:
     try:
         return experiment_from(tomllib.loads(path.read_text(encoding="utf-8")), default_name=path.stem)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a sound TOML file ({error}).") from error
+        raise ValueError(f"{path}: not a valid TOML file ({error}).") from error
 
 
 def experiment_from(values: dict[str, Any], default_name: str = "experiment") -> Experiment:
@@ -196,13 +196,13 @@ def experiment_from(values: dict[str, Any], default_name: str = "experiment") ->
         if not _is_like(plain[key], example):
             shown = list(example) if isinstance(example, tuple) else example
             raise ValueError(
-                f"experiment {plain['name']!r}: {key} cannot be {value!r}; give {shown!r} or so."
+                f"experiment {plain['name']!r}: {key} cannot be {value!r}; an example is {shown!r}."
             )
     return Experiment(**plain)
 
 
 def _is_like(value: Any, example: Any) -> bool:
-    """Return whether a value is of the kind of an example; whole numbers pass for floats."""
+    """Return whether a value has the type of an example; integers pass as floats."""
     if isinstance(example, tuple):
         return all(_is_like(item, example[0]) for item in value)
     return type(value) is type(example) or (type(value) is int and type(example) is float)

@@ -1,4 +1,4 @@
-"""The report's figures, fit for a paper: the paper's curves and what they leave out."""
+"""The figures of a report: the paper's curves, OSCR, score histograms, reliability, confusion."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from openworld.evaluation.table import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which colour-blind people can tell apart; markers tell apart in print.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
+# Okabe and Ito's palette, distinct for color-blind readers; markers are distinct in print.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _KNOWN, _UNKNOWN = "#0072B2", "#D55E00"
 
@@ -32,7 +32,7 @@ def draw_all(table: Table, output: Path) -> list[tuple[Path, str]]:
     drawn = []
     for data in table.data:
         for name, caption, figure in _figures(table, data, output):
-            # Two data sets may have one name in different folders.
+            # Two data sets in different folders may have the same name.
             number = "" if len(table.data) == 1 else f"-{table.data.index(data) + 1}"
             stem = f"{name}-{Path(data).stem}{number}"
             for ending in ("png", "svg"):
@@ -72,7 +72,7 @@ def _figures(table: Table, data: str, output: Path) -> Iterator[tuple[str, str, 
                 "large as the share of samples.",
                 reliable,
             )
-        yield "confusion", f"{name}: what became of known and of unknown samples.", _confusion(table, data)
+        yield "confusion", f"{name}: how known and unknown samples were classified.", _confusion(table, data)
     if len(table.tau_factors) > 1:
         yield "tau", f"{name}: accuracy against the threshold, as a multiple of tau.", _tau_sweep(table, data)
 
@@ -119,7 +119,7 @@ def _tests(U: int) -> tuple[tuple[str, int, dict[str, Any]], ...]:
 
 def _style(table: Table, recognizer: str) -> dict[str, Any]:
     i = table.recognizers.index(recognizer)
-    return {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[i % len(_MARKERS)], "markersize": 5}
+    return {"color": _COLORS[i % len(_COLORS)], "marker": _MARKERS[i % len(_MARKERS)], "markersize": 5}
 
 
 def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
@@ -127,7 +127,7 @@ def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
     entry_width = 0.7 + 0.085 * max(map(len, labels))  # inches, at the default font size
     columns = max(1, min(columns, len(labels), int(figure.get_figwidth() / entry_width)))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
-    # The legend's rows after the first must not take the panels' place.
+    # Further legend rows must not shrink the panels.
     figure.set_figheight(figure.get_figheight() + 0.22 * (-(-len(labels) // columns) - 1))
 
 
@@ -204,9 +204,9 @@ def _histograms(table: Table, data: str, output: Path) -> Figure:
         pooled = np.concatenate([scores["known"], scores["unknown"]])
         low, high = np.quantile(pooled[np.isfinite(pooled)], [0.02, 1.0])
         bins = np.histogram_bin_edges(pooled, 60, (low, high)).tolist()
-        for kind, colour in (("known", _KNOWN), ("unknown", _UNKNOWN)):
+        for kind, color in (("known", _KNOWN), ("unknown", _UNKNOWN)):
             panel.hist(
-                np.clip(scores[kind], low, high), bins, density=True, alpha=0.55, color=colour, label=kind
+                np.clip(scores[kind], low, high), bins, density=True, alpha=0.55, color=color, label=kind
             )
         if not table.never_rejects(data, recognizer):
             panel.axvline(0, color="k", linestyle="--", label="threshold")
@@ -251,8 +251,8 @@ def _confusion(table: Table, data: str) -> Figure:
         (unknown_panel, f"samples of the {U} unknown classes", _unknown_parts(table, data, K, U)),
     ):
         left = np.zeros(len(table.recognizers))
-        for label, colour, widths in parts:
-            panel.barh(table.recognizers, widths, left=left, color=colour, label=label)
+        for label, color, widths in parts:
+            panel.barh(table.recognizers, widths, left=left, color=color, label=label)
             left += widths
         panel.set(xlim=(0, 100), xlabel="share of samples (%)")
         panel.set_title(title, fontsize=10)

@@ -1,4 +1,4 @@
-"""Measures of recognition in an open world: the one place to import them from.
+"""Open-world measures; import all of them from here.
 
 Those here read :class:`Decisions` (a class or "unknown" for each test sample). Those that read
 :class:`Scores` (before any threshold) are in `score_measures`, the intervals in `intervals`.
@@ -107,7 +107,7 @@ def forced_accuracy(forced: Decisions) -> float:
     ----------
     forced : Decisions
         Made of the forced predictions F', in which each known sample gets the class of its largest
-        score, however small. Its unknown samples, if any, play no part.
+        score, however small. Unknown samples are ignored.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The paper's protocol for one recognizer and one class order: learn, test closed and open, add classes."""
+"""The paper's protocol for one recognizer and one class order: learn, test, add classes, test again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openworld.evaluation.split import Split
 
 Row = dict[str, Any]
 
-# What is measured with samples of known classes alone, and what needs unknown ones too.
+# Measures of decisions on known samples alone, of decisions on known and unknown samples, of scores.
 CLOSED: dict[str, Callable[[m.Decisions], float]] = {
     "multi_class_error": m.multi_class_error,
     "pooled_accuracy": m.pooled_accuracy,
@@ -44,11 +44,11 @@ RANKED: dict[str, Callable[[m.Scores], float]] = {
 
 @dataclass
 class Outcome:
-    """What one recognizer did in one class order.
+    """Results of one recognizer in one class order.
 
-    `rows` hold the measured values, `timings` the seconds of the processor, and `scores` the scores of
-    the last stage with all unknown classes: `known`, `unknown` (the largest decision), `correct`, and for
-    a recognizer that has `membership` that of the best class, `known_membership` and `unknown_membership`.
+    `rows` are the measured values and `timings` CPU seconds. `scores` are those of the last stage with all
+    unknown classes: `known` and `unknown` (the largest decision), `correct`, and, for a recognizer that has
+    `membership`, that of the best class: `known_membership` and `unknown_membership`.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -56,17 +56,17 @@ class Outcome:
     scores: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def play(recognizer: Any, dataset: Dataset, split: Split, experiment: Experiment) -> Outcome:
-    """Take a recognizer through all stages of one class order.
+def run_protocol(recognizer: Any, dataset: Dataset, split: Split, experiment: Experiment) -> Outcome:
+    """Run all stages of one class order.
 
-    Training samples of a class are shown when the class is learnt and never before; test samples and
-    the unknown classes are never shown.
+    The recognizer sees the training samples of a class when it learns the class, and never any test
+    sample or unknown class.
     """
     outcome = Outcome()
     for stage, classes in enumerate(split.stages):
         n_known = len(split.known(stage))
         seconds = _learn(recognizer, dataset, split, experiment, classes, first=stage == 0)
-        _note(outcome, n_known, "seconds_fit" if stage == 0 else "seconds_learn", seconds)
+        _record_time(outcome, n_known, "seconds_fit" if stage == 0 else "seconds_learn", seconds)
         _test(recognizer, dataset, split, experiment, stage, outcome)
     return outcome
 
@@ -80,9 +80,9 @@ def _learn(
     *,
     first: bool,
 ) -> float:
-    """Learn some classes from their training samples; return the processor's seconds it took.
+    """Learn some classes from their training samples; return the CPU seconds.
 
-    What a recognizer puts off until the first prediction is part of it.
+    It includes `refresh`, the work that would otherwise fall to the first prediction.
     """
     chosen = split.train[np.isin(dataset.y[split.train], classes)]
     X, y = dataset.X[chosen], dataset.y[chosen]
@@ -98,20 +98,20 @@ def _learn(
     else:
         for batch in batches:
             recognizer.partial_fit(*batch)
-    recognizer.predict(X[:1])
+    recognizer.refresh()
     return process_time() - start
 
 
 def _test(
     recognizer: Any, dataset: Dataset, split: Split, experiment: Experiment, stage: int, outcome: Outcome
 ) -> None:
-    """Test with the known classes of a stage and with every number of unknown classes asked for."""
+    """Test with the known classes of a stage and each number of unknown classes."""
     n_classes = len(split.known(stage))
     labels = dataset.y[split.test]
     known = split.test[np.isin(labels, split.known(stage))]
     start = process_time()
     recognizer.predict(dataset.X[known])
-    _note(outcome, n_classes, "seconds_predict", (process_time() - start) / len(known))
+    _record_time(outcome, n_classes, "seconds_predict", (process_time() - start) / len(known))
 
     samples = np.concatenate([known, split.test[np.isin(labels, split.unknown)]])
     X, truth = dataset.X[samples], dataset.y[samples]
@@ -137,7 +137,7 @@ def _test(
 def _predictions(
     recognizer: Any, X: NDArray[Any], experiment: Experiment
 ) -> Iterator[tuple[float, NDArray[Any]]]:
-    """Yield the answers at every threshold asked for; a recognizer without tau has one."""
+    """Yield the predictions at each multiple of tau; without tau, at the calibrated threshold only."""
     if not hasattr(recognizer, "tau_"):
         yield 1.0, recognizer.predict(X)
         return
@@ -157,7 +157,7 @@ def _decided(recognizer: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> d
 def _ranking(
     recognizer: Any, decision: NDArray[Any], truth: NDArray[Any], n_known: int, outcome: Outcome
 ) -> dict[str, float]:
-    """Measure what depends on scores alone, before any threshold."""
+    """Compute the measures of scores, which need no threshold."""
     forced = recognizer.classes_[decision.argmax(axis=1)]
     correct = forced[:n_known] == truth[:n_known]
     values = {"forced_accuracy": float(correct.mean())}
@@ -176,14 +176,14 @@ def _calibration(
     n_known: int,
     outcome: Outcome,
 ) -> float:
-    """Measure how far the membership of the best class is from the share of right answers."""
+    """Return the expected calibration error of the membership of the best class."""
     best = membership[np.arange(len(decision)), decision.argmax(axis=1)][tested]
     outcome.scores |= {"known_membership": best[:n_known], "unknown_membership": best[n_known:]}
     return reliability(best[:n_known], outcome.scores["correct"], best[n_known:]).error
 
 
 def array_bytes(part: Any, seen: set[int] | None = None) -> int:
-    """Return the bytes of all arrays that an object holds, directly or inside what it holds."""
+    """Return the bytes of all arrays reachable from an object."""
     seen = set() if seen is None else seen
     if id(part) in seen:
         return 0
@@ -201,5 +201,5 @@ def array_bytes(part: Any, seen: set[int] | None = None) -> int:
     return sum(array_bytes(item, seen) for item in inside)
 
 
-def _note(outcome: Outcome, n_known: int, what: str, seconds: float) -> None:
+def _record_time(outcome: Outcome, n_known: int, what: str, seconds: float) -> None:
     outcome.timings.append({"K": n_known, "what": what, "seconds": seconds})

@@ -1,4 +1,4 @@
-"""The recognizers that experiments know by name: ours, the paper's, and every baseline."""
+"""All recognizers by name: ours, the paper's, and every baseline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECOGNIZERS: dict[str, Callable[[], Any]] = {
     "openworld": OpenWorldRecognizer,
     "NCM": NearestClassMean,
     "NNO": NearestNonOutlier,
-    # NNO with the objective of all the baselines below, for a fair comparison of open-world error.
+    # NNO with the objective of the baselines below, for a fair comparison of open-world error.
     "NNO-eq9": lambda: NearestNonOutlier(tau=CrossClassValidation(MinOpenWorldError())),
     "NCM-STH": SoftmaxThreshold,
     "1-vs-Set": OneVsSet,

@@ -1,4 +1,4 @@
-"""Whether a membership of 0.8 means right in 8 of 10 cases: reliability curve and calibration error."""
+"""Reliability of memberships: curve and expected calibration error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Reliability(NamedTuple):
-    """Memberships in ten equal bins; empty bins are left out.
+    """Reliability curve of memberships in ten equal bins, without empty bins.
 
     Attributes
     ----------
@@ -27,15 +27,15 @@ class Reliability(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The expected calibration error: the mean distance of membership and share of right answers."""
+        """The expected calibration error: mean distance between membership and share of right answers."""
         return float(self.weight @ np.abs(self.membership - self.right))
 
 
 def reliability(known: npt.ArrayLike, correct: npt.ArrayLike, unknown: npt.ArrayLike) -> Reliability:
-    """Compare memberships with how often they are right.
+    """Compute the reliability curve: how often is the best class right, at each membership?
 
-    Known and unknown samples count the same in all, whatever their numbers: half of the weight each. An
-    unknown sample is right for no class.
+    Known and unknown samples each have half of the weight, whatever their numbers. For an unknown sample
+    no class is right.
 
     Parameters
     ----------

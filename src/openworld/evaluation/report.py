@@ -54,7 +54,7 @@ def write_report(output: Path) -> Path:
 
 
 def scaled_words(facts: dict[str, Any]) -> list[str]:
-    """Say for which data sets of a run the numbers of classes were scaled down, and to what."""
+    """Return a sentence for each data set for which the numbers of classes were scaled down."""
     asked = facts["experiment"]
     return [
         f"{Path(data).name} has too few classes for {asked['n_known']} known and "
@@ -66,7 +66,7 @@ def scaled_words(facts: dict[str, Any]) -> list[str]:
 
 
 def _lines(table: Table, data: str) -> list[list[str]]:
-    """Return a line per recognizer, K and U: the mean over class orders with its deviation."""
+    """Return a table row per recognizer, K and U: mean and deviation over class orders."""
     lines = []
     for recognizer in table.recognizers:
         for K in table.known(data):

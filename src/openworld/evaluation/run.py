@@ -1,8 +1,9 @@
-"""Running an experiment: jobs over recognizers and class orders, on several processes, resumable."""
+"""Running an experiment: one job per recognizer and class order, on several processes, resumable."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import multiprocessing
 import os
@@ -29,8 +30,9 @@ from openworld._version import __version__
 from openworld.data.dataset import Dataset
 from openworld.evaluation.datasets import load
 from openworld.evaluation.experiment import Experiment
-from openworld.evaluation.protocol import play
+from openworld.evaluation.protocol import run_protocol
 from openworld.evaluation.recognizers import RECOGNIZERS
+from openworld.features.cache_folder import write_atomic
 
 Progress = Callable[[int, int, str], None]
 RESULT_COLUMNS = ("data", "recognizer", "order", "K", "U", "tau_factor", "measure", "value")
@@ -50,7 +52,7 @@ class Job:
 
     @property
     def file_name(self) -> str:
-        """The name of the file that keeps the job's outcome."""
+        """The name of the files that hold the job's results."""
         data = "".join(c if c.isalnum() else "_" for c in Path(self.data).stem)
         what = f"{data}-{self.data_fingerprint}-{quote(self.recognizer, safe='')}-{self.order}"
         return f"{what}-{self.experiment.digest()}-{__version__}"
@@ -65,19 +67,18 @@ def run_experiment(
 ) -> None:
     """Run an experiment and write `results.csv`, `timings.csv` and `run.json` into a folder.
 
-    Every finished job is kept in the folder's `parts`; a run that was interrupted goes on where it
-    stopped. The values in `results.csv` depend on the experiment alone, not on the number of workers:
-    each job has one BLAS thread.
+    Results of finished jobs are kept in the folder's `parts`; an interrupted run resumes there. The values
+    in `results.csv` do not depend on the number of workers: each job has one BLAS thread.
 
     Parameters
     ----------
     experiment : Experiment
     output : path
-        The folder; made if need be.
+        The folder; created if missing.
     workers : int, optional
-        Processes; by default one per core. 0 runs everything in this process.
+        Number of processes; by default one per core. 0 runs all jobs in this process.
     progress : callable, optional
-        Called with (jobs done, jobs in all, name of the last one).
+        Called with (jobs done, number of jobs, name of the last job).
     """
     parts = output / "parts"
     parts.mkdir(parents=True, exist_ok=True)
@@ -107,7 +108,9 @@ def read_results(output: Path) -> list[dict[str, Any]]:
     """Read the table of a run, numbers as numbers."""
     path = output / "results.csv"
     if not path.is_file():
-        raise FileNotFoundError(f"{output}: no results.csv here; make it with openworld evaluate.")
+        raise FileNotFoundError(
+            f"{output}: there is no results.csv in this folder. Create it with openworld evaluate."
+        )
     kinds: dict[str, Callable[[str], Any]] = {
         "order": int, "K": int, "U": int, "tau_factor": float, "value": float
     }  # fmt: skip
@@ -116,14 +119,14 @@ def read_results(output: Path) -> list[dict[str, Any]]:
 
 
 def read_facts(output: Path) -> dict[str, Any]:
-    """Read what is known about a run: experiment, versions, seconds, memory."""
+    """Read the metadata of a run: experiment, versions, seconds, memory."""
     return dict(json.loads((output / "run.json").read_text(encoding="utf-8")))
 
 
 def read_scores(output: Path, data: str, recognizer: str) -> list[dict[str, NDArray[Any]]]:
     """Read the last stage's scores of a recognizer, for each class order.
 
-    They are not for pooling: every class order has a metric, and so a scale, of its own.
+    Do not pool them: each class order has its own metric, and so its own scale.
     """
     found = []
     for name in read_facts(output)["parts"][f"{data}/{recognizer}"]:
@@ -133,16 +136,17 @@ def read_scores(output: Path, data: str, recognizer: str) -> list[dict[str, NDAr
 
 
 def run_job(job: Job, parts: Path) -> None:
-    """Run one job and keep its outcome: scores first, then the rows, which mark it as done."""
+    """Run one job and write its results: scores first, then the rows, which mark it as done."""
     with threadpool_limits(1):
         dataset = _dataset(job.data)
-        outcome = play(
+        outcome = run_protocol(
             RECOGNIZERS[job.recognizer](), dataset, job.experiment.split(dataset, job.order), job.experiment
         )
-    _write_whole(parts / f"{job.file_name}.npz", lambda path: np.savez_compressed(path, **outcome.scores))  # type: ignore[arg-type]
+    scores = io.BytesIO()
+    np.savez_compressed(scores, **outcome.scores)  # type: ignore[arg-type]
+    write_atomic(parts / f"{job.file_name}.npz", scores.getvalue())
     document = {"rows": outcome.rows, "timings": outcome.timings, "peak_mib": _peak_mib()}
-    text = json.dumps(document)
-    _write_whole(parts / f"{job.file_name}.json", lambda path: path.write_text(text, encoding="utf-8"))
+    write_atomic(parts / f"{job.file_name}.json", json.dumps(document).encode())
 
 
 @lru_cache(maxsize=4)
@@ -151,14 +155,14 @@ def _dataset(name: str) -> Dataset:
 
 
 def _finished(jobs: list[Job], parts: Path, workers: int) -> Iterator[Job]:
-    """Run the jobs and yield each as it is done."""
+    """Run the jobs and yield each when it is done."""
     if workers == 0 or not jobs:
         for job in jobs:
-            with _naming(job):
+            with _job_in_errors(job):
                 run_job(job, parts)
             yield job
         return
-    # A new process for each job, so that the memory it reports is its own.
+    # One process per job, so that the reported memory is the job's own.
     executor: Executor
     with ProcessPoolExecutor(
         min(workers, len(jobs)), multiprocessing.get_context("spawn"), max_tasks_per_child=1
@@ -166,7 +170,7 @@ def _finished(jobs: list[Job], parts: Path, workers: int) -> Iterator[Job]:
         futures: dict[Future[None], Job] = {executor.submit(run_job, job, parts): job for job in jobs}
         try:
             for future in as_completed(futures):
-                with _naming(futures[future]):
+                with _job_in_errors(futures[future]):
                     future.result()
                 yield futures[future]
         except BaseException:
@@ -175,15 +179,15 @@ def _finished(jobs: list[Job], parts: Path, workers: int) -> Iterator[Job]:
 
 
 @contextmanager
-def _naming(job: Job) -> Iterator[None]:
-    """Say which job failed, where the data or the experiment are to blame."""
+def _job_in_errors(job: Job) -> Iterator[None]:
+    """Name the failed job in errors caused by the data or the experiment."""
     try:
         yield
     except ValueError as error:
         raise ValueError(f"{job.recognizer}, class order {job.order + 1} of {job.data}: {error}") from error
     except BrokenProcessPool as error:
         raise ChildProcessError(
-            "A worker process died, perhaps for lack of memory: try fewer workers. What is done is kept."
+            "A worker process died, perhaps out of memory. Run again with fewer workers; finished jobs stay."
         ) from error
 
 
@@ -217,8 +221,7 @@ def _write_facts(
         "peak_mib": max(_outcome(job, parts)["peak_mib"] for job in jobs),
         "parts": files,
     }
-    text = json.dumps(facts, indent=1)
-    _write_whole(output / "run.json", lambda path: path.write_text(text, encoding="utf-8"))
+    write_atomic(output / "run.json", json.dumps(facts, indent=1).encode())
 
 
 def _outcome(job: Job, parts: Path) -> dict[str, Any]:
@@ -226,23 +229,14 @@ def _outcome(job: Job, parts: Path) -> dict[str, Any]:
 
 
 def _write_csv(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    def write(target: Path) -> None:
-        with target.open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, fieldnames=columns, lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
-
-    _write_whole(path, write)
-
-
-def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file beside its place and move it there, so that it is there whole or not at all."""
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
-    write(temporary)
-    os.replace(temporary, path)
+    text = io.StringIO()
+    table = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    write_atomic(path, text.getvalue().encode())
 
 
 def _peak_mib() -> float:
-    """Return the largest resident memory of this process so far."""
+    """Return the peak resident memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)

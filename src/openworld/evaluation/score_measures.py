@@ -20,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """How known each of N known and N' unknown test samples looks to a recognizer.
+    """Scores of N known and N' unknown test samples; larger is more known.
 
     Make it with :meth:`of`. The measures depend on the order of the scores alone, so they are kept as
     ranks, which are finite even where a score is minus infinity.

@@ -1,4 +1,4 @@
-"""Splits for open-world experiments: which classes come when, and which samples may be seen."""
+"""Splits of classes into stages and of samples into training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.data.dataset import Dataset
+from openworld.recognition.threshold import rank_in_class
 
 Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Split:
-    """One class order: the classes known at each stage, the unknown classes, and the sample parts.
+    """One class order: classes of each stage, unknown classes, and sample parts.
 
     Attributes
     ----------
     stages : tuple of arrays
-        The classes learnt at each stage: the starting classes first, then those added.
+        The classes learned at each stage: the starting classes first, then those added.
     unknown : array
-        The classes never learnt, disjoint from all stages; the first U are used with U unknown classes.
+        The classes never learned, disjoint from all stages; the first U are used with U unknown classes.
     train, validation, test : arrays of indices into the data set
-        Disjoint. They cover the chosen classes only.
+        Disjoint; samples of the chosen classes only.
     """
 
     stages: tuple[NDArray[Any], ...]
@@ -85,7 +86,7 @@ def make_split(
 def usable_classes(
     dataset: Dataset, *, seed: int, orders: int, test_fraction: float, validation_fraction: float = 0.0
 ) -> int:
-    """Return how many classes every one of some class orders can use."""
+    """Return the number of classes that every class order can use."""
     counts = []
     for order in range(orders):
         random = np.random.default_rng([seed, order])
@@ -125,12 +126,8 @@ def _draw(dataset: Dataset, samples: Indices, random: np.random.Generator, fract
 def _draw_of_classes(labels: NDArray[Any], random: np.random.Generator, fraction: float) -> Indices:
     """Draw a share of the samples of each class, at least one."""
     codes = np.unique(labels, return_inverse=True)[1]
-    counts = np.bincount(codes)
-    shuffled = random.permutation(len(codes))
-    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    rank_in_class = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    wanted = np.maximum(1, np.round(fraction * counts))
-    return np.asarray(by_class[rank_in_class < np.repeat(wanted, counts)])
+    wanted = np.maximum(1, np.round(fraction * np.bincount(codes)))
+    return np.flatnonzero(rank_in_class(codes, random.permutation(len(codes))) < wanted[codes])
 
 
 def _usable_classes(dataset: Dataset, part: NDArray[np.int8]) -> NDArray[Any]:

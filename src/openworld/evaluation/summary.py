@@ -1,4 +1,4 @@
-"""What a run found, in plain words: the paper's claims, each held against the numbers."""
+"""Findings of a run: the paper's claims, each checked against the measured numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACCURACY = "pooled_accuracy"
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim of the paper, whether it holds here, and the numbers."""
+    """A claim of the paper, whether it holds in this run, and the numbers."""
 
     claim: str
     holds: bool | None
@@ -23,9 +23,9 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """The verdict in words; None means that the data cannot tell."""
+        """The verdict in words."""
         if self.holds is None:
-            return "cannot be told from this run"
+            return "this run cannot tell"
         return "holds here" if self.holds else "does not hold here"
 
 

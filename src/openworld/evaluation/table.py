@@ -1,4 +1,4 @@
-"""The tidy table of a run, and what is read off it: means over class orders, paired differences."""
+"""The results table of a run: cells over class orders, paired differences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Table:
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Table:
-        """Collect rows; the values of a cell stand in the order of the class orders."""
+        """Collect rows; the values of a cell are sorted by class order."""
         cells: dict[tuple[str, str, int, int, float, str], dict[int, float]] = defaultdict(dict)
         for row in rows:
             key = (row["data"], row["recognizer"], row["K"], row["U"], row["tau_factor"], row["measure"])
@@ -88,7 +88,7 @@ class Table:
 def difference(a: Floats, b: Floats) -> Interval:
     """Return the mean of a - b with its 95 % interval, paired over class orders.
 
-    With a single class order nothing is known about the interval: it is infinite.
+    With a single class order the interval is infinite.
     """
     differences = np.asarray(a) - np.asarray(b)
     if len(differences) == 1:
@@ -97,5 +97,5 @@ def difference(a: Floats, b: Floats) -> Interval:
 
 
 def is_significant(interval: Interval) -> bool:
-    """Return whether a difference's interval leaves out zero."""
+    """Return whether the interval of a difference excludes zero."""
     return bool(interval.low > 0 or interval.high < 0)

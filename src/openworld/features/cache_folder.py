@@ -1,4 +1,4 @@
-"""The folder for what can be made again: converted networks and cached features."""
+"""The cache folder, for converted networks and features, and atomic file writes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return OPENWORLD_CACHE if it is set, or else `openworld` in the user's folder of caches."""
+    """Return OPENWORLD_CACHE if it is set, else `openworld` in the user's cache folder."""
     if own := os.environ.get("OPENWORLD_CACHE"):
         return Path(own)
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "openworld"
 
 
-def write_whole(target: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there whole: nobody ever sees a part of it."""
+def write_atomic(target: Path, content: bytes) -> None:
+    """Write a temporary file and rename it: readers see the old content or the new, never a part."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.stem, suffix=".tmp")
     try:

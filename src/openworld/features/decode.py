@@ -98,7 +98,7 @@ def _rgb(image: Image) -> Image:
 
 
 def _from_wide(image: Image) -> Image:
-    """Scale grey levels of 16 bits, or numbers up to 1, to 8 bits; whole numbers up to 255 stay."""
+    """Scale gray levels of 16 bits, or numbers up to 1, to 8 bits; whole numbers up to 255 stay."""
     from PIL import Image
 
     levels = np.nan_to_num(np.asarray(image).astype(np.float64))

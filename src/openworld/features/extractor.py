@@ -27,7 +27,7 @@ class ExtractorId:
     version : str
         Of the way the extractor computes; raised whenever its features change.
     weights : str
-        SHA-256 of all that was learnt; "" when nothing was.
+        SHA-256 of all that was learned; "" when nothing was.
     preprocessing : str
         What is done to a picture or a sentence first, such as "rgb 224 bicubic crop 0.875 (x-127)/128".
     """
@@ -88,11 +88,11 @@ class Extractor(Protocol):
 
 
 class WrongExtractor(ValueError):
-    """Features of one extractor were about to be used with a model learnt on those of another."""
+    """Features of one extractor were about to be used with a model learned on those of another."""
 
 
 def require_same(needed: ExtractorId, used: ExtractorId) -> None:
-    """Refuse features that are not of the extractor a model was learnt with.
+    """Refuse features that are not of the extractor a model was learned with.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def require_same(needed: ExtractorId, used: ExtractorId) -> None:
     ]
     if different:
         raise WrongExtractor(
-            f"The model was learnt on features of {needed}; these are of {used}: "
+            f"The model was learned on features of {needed}; these are of {used}: "
             f"other {' and '.join(different)}. {_how_to_get(needed)}"
         )
 
@@ -143,7 +143,7 @@ def load_extractor(name: str | None = None, *, kind: Kind = "image") -> Extracto
 
 
 def extractor_for(id: ExtractorId) -> Extractor:
-    """Return the extractor a model was learnt with.
+    """Return the extractor a model was learned with.
 
     Raises
     ------
@@ -153,11 +153,11 @@ def extractor_for(id: ExtractorId) -> Extractor:
         If its package is missing; the message says what to install.
     """
     if id.name.startswith(("onnx:", "words:")):
-        raise WrongExtractor(f"The model was learnt on features of {id}. {_how_to_get(id)}")
+        raise WrongExtractor(f"The model was learned on features of {id}. {_how_to_get(id)}")
     try:
         extractor = load_extractor(id.name)
     except ValueError as error:
-        raise WrongExtractor(f"The model was learnt on features of {id}: {error}") from error
+        raise WrongExtractor(f"The model was learned on features of {id}: {error}") from error
     require_same(id, extractor.id)
     return extractor
 

@@ -31,7 +31,7 @@ class HOG:
 
     Values 0 to 17 are the gradients in 18 directions, ``20 o`` degrees from the x-axis towards the y-axis,
     which points down; 18 to 26 are those of 9 directions without sign; 27 to 30 are the gradient energy
-    relative to the block of 2 x 2 cells below right, above right, below left and above left. In a colour
+    relative to the block of 2 x 2 cells below right, above right, below left and above left. In a color
     picture the channel with the largest gradient counts, pixel by pixel; of equal ones the first.
 
     The cells at the border serve to normalize the others only, so a picture needs about three cells along
@@ -134,7 +134,7 @@ def _histograms(pixels: Pixels, cell: int, rows: int, columns: int) -> Pixels:
 
 
 def _place(pixel: NDArray[np.intp], cell: int) -> Pixels:
-    """Return where the centre of a pixel is, in cells from the centre of the first cell."""
+    """Return where the center of a pixel is, in cells from the center of the first cell."""
     return (pixel + 0.5) / cell - 0.5
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openworld.features.pictures import Descriptors, Pixels, as_pixels, to_grey
+from openworld.features.pictures import Descriptors, Pixels, as_pixels, to_gray
 
 NEIGHBOURS = 8
 
@@ -33,7 +33,7 @@ class LBP:
     Bit p of a code tells whether the neighbor at ``45 p`` degrees, from the right over the top, is at
     least as bright as the pixel. The diagonal neighbors are interpolated between four pixels. A pattern is
     uniform when there are at most two changes between 0 and 1 around the circle; uniform patterns stand in
-    the order of their codes. Colour pictures are turned to grey. The outermost pixels have no code.
+    the order of their codes. Color pictures are turned to gray. The outermost pixels have no code.
 
     Parameters
     ----------
@@ -74,22 +74,22 @@ class LBP:
 
     def patterns(self, picture: ArrayLike) -> NDArray[np.intp]:
         """Return the pattern of each inner pixel, 0 to 58, shape (H - 2, W - 2)."""
-        return np.asarray(_PATTERN[local_binary_codes(to_grey(as_pixels(picture)))])
+        return np.asarray(_PATTERN[local_binary_codes(to_gray(as_pixels(picture)))])
 
 
-def local_binary_codes(grey: Pixels) -> NDArray[np.uint8]:
+def local_binary_codes(gray: Pixels) -> NDArray[np.uint8]:
     """Return the code of each inner pixel, shape (H - 2, W - 2).
 
     The value halfway along a diagonal, less the pixel's own, is ``s^2`` times the difference of the corner
     and ``s (1 - s)`` times those of its two sides, ``s = 1/sqrt(2)``. Only its sign matters; divided by
     ``s^2``, whole numbers that cancel give exactly 0.
     """
-    height, width = grey.shape
+    height, width = gray.shape
     if min(height, width) < 3:
         return np.zeros((max(height - 2, 0), max(width - 2, 0)), dtype=np.uint8)
 
     def difference(dy: int, dx: int) -> Pixels:
-        return grey[1 + dy : height - 1 + dy, 1 + dx : width - 1 + dx] - grey[1:-1, 1:-1]
+        return gray[1 + dy : height - 1 + dy, 1 + dx : width - 1 + dx] - gray[1:-1, 1:-1]
 
     sides = [difference(*side) for side in _SIDES]
     codes = np.zeros((height - 2, width - 2), dtype=np.uint8)

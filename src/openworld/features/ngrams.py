@@ -15,7 +15,7 @@ _PREPROCESSING = "lower case, 2 to 4 characters within words, signed hash, lengt
 class HashedNgrams:
     """How often each run of 2 to 4 characters occurs in a sentence, hashed to 2,048 places, of length 1.
 
-    Nothing is learnt, so any alphabet will do; but words of one meaning and other letters are strangers.
+    Nothing is learned, so any alphabet will do; but words of one meaning and other letters are strangers.
     """
 
     kind: Kind = "text"

@@ -54,7 +54,7 @@ class OnnxModel:
     Raises
     ------
     ValueError
-        If the network does not take one picture of three colours, or does not run.
+        If the network does not take one picture of three colors, or does not run.
     """
 
     kind: Kind = "image"
@@ -151,7 +151,7 @@ def _channels_first(session: Any) -> bool:
         )
     shape = inputs[0].shape
     if (shape[1] == 3) == (shape[3] == 3):
-        raise ValueError(f"One of dimensions 2 and 4 of the input must be 3, the colours; this has {shapes}.")
+        raise ValueError(f"One of dimensions 2 and 4 of the input must be 3, the colors; this has {shapes}.")
     return bool(shape[1] == 3)
 
 

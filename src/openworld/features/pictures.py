@@ -1,4 +1,4 @@
-"""Pictures as the descriptors want them: checked, in floating point, in grey or in HSV."""
+"""Pictures as the descriptors want them: checked, in floating point, in gray or in HSV."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def as_pixels(picture: ArrayLike) -> Pixels:
     Parameters
     ----------
     picture : array of shape (H, W) or (H, W, 3)
-        Grey or RGB, of whole numbers or floats, usually from 0 to 255.
+        Gray or RGB, of whole numbers or floats, usually from 0 to 255.
 
     Raises
     ------
@@ -44,8 +44,8 @@ def as_pixels(picture: ArrayLike) -> Pixels:
     return pixels.astype(np.float64)
 
 
-def to_grey(pixels: Pixels) -> Pixels:
-    """Return the luma of ITU-R BT.601, shape (H, W); a grey picture is returned as it is."""
+def to_gray(pixels: Pixels) -> Pixels:
+    """Return the luma of ITU-R BT.601, shape (H, W); a gray picture is returned as it is."""
     if pixels.ndim == 2:
         return pixels
     # Not a matrix product: its rounding may depend on where a pixel stands, and equal pixels stay equal.
@@ -55,7 +55,7 @@ def to_grey(pixels: Pixels) -> Pixels:
 def to_hsv(pixels: Pixels) -> Pixels:
     """Return hue, saturation and value of an RGB picture, shape (H, W, 3).
 
-    Hue and saturation are from 0 to 1, value is on the scale of the picture. A pixel without colour has
+    Hue and saturation are from 0 to 1, value is on the scale of the picture. A pixel without color has
     hue 0, a black one saturation 0.
     """
     hsv = np.empty((3, *pixels.shape[:2]))

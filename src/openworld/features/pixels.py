@@ -1,4 +1,4 @@
-"""The plainest feature of a picture: its grey levels."""
+"""The plainest feature of a picture: its gray levels."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _SIDE = 32
 
 
 class Pixels:
-    """Grey levels from 0 to 1 of a picture scaled to 32 x 32."""
+    """Gray levels from 0 to 1 of a picture scaled to 32 x 32."""
 
     kind: Kind = "image"
     id = ExtractorId("pixels", "1", "", f"grey {_SIDE}x{_SIDE} bicubic 0..1")
     n_features = _SIDE * _SIDE
 
     def transform(self, batch: Sequence[Any]) -> NDArray[np.float32]:
-        """Return the grey levels of pictures, of shape (n, 1024)."""
-        grey = np.empty((len(batch), self.n_features), np.float32)
+        """Return the gray levels of pictures, of shape (n, 1024)."""
+        gray = np.empty((len(batch), self.n_features), np.float32)
         for i, picture in enumerate(batch):
-            grey[i] = np.asarray(as_image(picture).convert("L").resize((_SIDE, _SIDE))).ravel()
-        return grey / np.float32(255)
+            gray[i] = np.asarray(as_image(picture).convert("L").resize((_SIDE, _SIDE))).ravel()
+        return gray / np.float32(255)

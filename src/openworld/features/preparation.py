@@ -1,4 +1,4 @@
-"""What is done to a picture before a network sees it: cut, scaled, and its colours shifted."""
+"""What is done to a picture before a network sees it: cut, scaled, and its colors shifted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def as_image(picture: Any) -> Image:
 
 @dataclass(frozen=True)
 class Preparation:
-    """Cut out the middle of a picture, scale it, and shift its colours.
+    """Cut out the middle of a picture, scale it, and shift its colors.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class Preparation:
     filter : {"nearest", "bilinear", "bicubic", "lanczos"}, default="bilinear"
         How to scale.
     mean, std : three floats each
-        A colour from 0 to 1 becomes (colour - mean) / std. By default those of ImageNet. A network that takes
-        whole numbers gets the colours from 0 to 255 instead.
+        A color from 0 to 1 becomes (color - mean) / std. By default those of ImageNet. A network that takes
+        whole numbers gets the colors from 0 to 255 instead.
     """
 
     size: tuple[int, int]
@@ -88,7 +88,7 @@ class Preparation:
         return batch
 
     def shift(self, batch: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Shift the colours, of shape (n, height, width, 3)."""
+        """Shift the colors, of shape (n, height, width, 3)."""
         mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
         return batch * (1 / (255 * std)) - mean / std
 

@@ -88,7 +88,7 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         pictures : sequence of arrays of shape (H, W) or (H, W, 3)
-            Of any sizes, but all grey or all RGB.
+            Of any sizes, but all gray or all RGB.
         y : ignored
 
         Raises
@@ -169,7 +169,7 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if descriptors.shape[1] != length:
                 raise ValueError(
                     f"The descriptors of picture {i} have {descriptors.shape[1]} values, those of the others "
-                    f"{length}: give all pictures in grey, or all in colour."
+                    f"{length}: give all pictures in gray, or all in color."
                 )
             yield i, descriptors
 

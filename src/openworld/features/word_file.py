@@ -1,4 +1,4 @@
-"""Visual words in a file, and as an extractor: what `VisualWords` learnt, to be used again elsewhere."""
+"""Visual words in a file, and as an extractor: what `VisualWords` learned, to be used again elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from sklearn.utils.validation import check_is_fitted
 
-from openworld.features.cache_folder import write_whole
+from openworld.features.cache_folder import write_atomic
 from openworld.features.dense_sift import DenseSIFT
 from openworld.features.extractor import ExtractorId, Kind
 from openworld.features.hog import HOG
@@ -62,7 +62,7 @@ def save_words(words: VisualWords, path: str | Path) -> None:
         If the descriptor is not one of this package.
     """
     check_is_fitted(words)
-    write_whole(Path(path), save({"words": words.words_}, {"visual_words": _recipe(words)}))
+    write_atomic(Path(path), save({"words": words.words_}, {"visual_words": _recipe(words)}))
 
 
 def load_words(path: str | Path) -> WordHistograms:

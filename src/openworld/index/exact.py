@@ -129,12 +129,12 @@ class ExactIndex:
     def _rank(self, samples: Floats) -> tuple[Floats, Floats]:
         """Return ``|mu|^2 - 2 z.mu`` for every sample and mean, and ``|z|^2``, as seen from the origin."""
         prepared = self._prepared_for(samples.dtype)
-        centred = samples - prepared.origin
+        centered = samples - prepared.origin
         # Samples so far away that products overflow have infinite distances, whatever their ranks.
         with np.errstate(over="ignore", invalid="ignore"):
-            squared_norms = _squares(centred)
-            centred *= -2
-            ranks = centred @ prepared.means.T
+            squared_norms = _squares(centered)
+            centered *= -2
+            ranks = centered @ prepared.means.T
             ranks += prepared.squared_norms
         return ranks, squared_norms
 

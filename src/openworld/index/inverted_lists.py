@@ -20,7 +20,7 @@ _SAMPLES_AT_ONCE = 16
 
 
 class Training(NamedTuple):
-    """What is learnt about the vectors, and saved with a model.
+    """What is learned about the vectors, and saved with a model.
 
     Attributes
     ----------

@@ -88,6 +88,19 @@ class MinOpenWorldError:
 OpenWorldError = MinOpenWorldError  # deprecated: it is an objective, not an exception
 
 
+def rank_in_class(codes: NDArray[np.intp], order: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return how many samples of its class come before each sample in an order of all samples.
+
+    With a random order, ``rank_in_class(codes, order) < wanted[codes]`` draws `wanted` samples of each
+    class. (scikit-learn's stratified splitters draw shares of the whole, and refuse classes of one sample.)
+    """
+    counts = np.bincount(codes)
+    ranks = np.empty(len(codes), dtype=np.intp)
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    ranks[by_class] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ranks
+
+
 def best_threshold(
     known: ArrayLike, unknown: ArrayLike, objective: Objective, right: ArrayLike = True
 ) -> tuple[float, float]:
@@ -207,11 +220,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         counts = np.bincount(codes)
         wanted = np.minimum(np.ceil(self.validation_fraction * counts - 1e-9), counts - 1)  # 0.07 * 100 > 7
         shuffled = check_random_state(self.random_state).permutation(len(codes))
-        by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
-        rank_in_class = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-        held = np.zeros(len(codes), dtype=bool)
-        held[by_class] = rank_in_class < np.repeat(wanted, counts)
-        return held
+        return np.asarray(rank_in_class(codes, shuffled) < wanted[codes])
 
     def find(
         self,
