@@ -1,9 +1,13 @@
-"""Pictures that come out the same everywhere: whole-number arithmetic only."""
+"""Pictures made by integer arithmetic, the same everywhere; and a hub that answers, or does not."""
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 import pytest
+
+from openworld.features import hub
 
 
 def blobs(seed):
@@ -27,3 +31,26 @@ def color():
 @pytest.fixture
 def random():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def hub_settings(monkeypatch):
+    """No settings of the Hugging Face hub, and no proxy."""
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT"):
+        monkeypatch.setenv(name, "")  # so that what a test sets is unset after it
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(hub, "getproxies", dict)
+
+
+@pytest.fixture
+def server():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def nobody(server):
+    """An address where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    return f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""The two extractors for text that need no network: wordllama and hashed n-grams."""
+"""The extractor wordllama, beside the wheel's own code."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ def test_wordllama_is_read_without_running_it(monkeypatch):
     assert "wordllama" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["wordllama", "ngrams"])
-def test_a_feature_does_not_depend_on_its_batch(name):
-    extractor = load_extractor(name)
+def test_a_feature_does_not_depend_on_its_batch(words):
+    extractor = words
     together = extractor.transform(SENTENCES)
     np.testing.assert_array_equal(np.concatenate([extractor.transform([s]) for s in SENTENCES]), together)
     assert together.shape == (6, extractor.n_features)
@@ -61,22 +60,3 @@ def test_a_missing_wheel_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ImportError, match=r"openworld\[text\]"):
         load_extractor("wordllama")
-
-
-def test_ngrams_have_length_1_and_know_likeness():
-    extractor = load_extractor("ngrams")
-    X = extractor.transform(["transfer money", "Transfer money", "transferring money", "what is the weather"])
-    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, rtol=1e-6)
-    np.testing.assert_array_equal(X[0], X[1])
-    assert X[0] @ X[2] > 0.6 > 0.3 > X[0] @ X[3]
-
-
-def test_ngrams_stay_what_they_are():
-    """By hand: " a", "a " and " a " hashed (murmurhash3), each 1/sqrt(3) with the sign of its hash."""
-    from sklearn.utils import murmurhash3_32
-
-    expected = np.zeros(2048)
-    for piece in (" a", "a ", " a "):
-        code = murmurhash3_32(piece, seed=0)
-        expected[abs(code) % 2048] += np.sign(code) / np.sqrt(3)
-    np.testing.assert_allclose(load_extractor("ngrams").transform(["a"])[0], expected, atol=1e-6)

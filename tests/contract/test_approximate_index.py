@@ -13,8 +13,8 @@ from openworld.model_file import ModelFileError, dumps, loads, verify
 pytest.importorskip("faiss")
 
 RNG = np.random.default_rng(0)
-CENTRES = RNG.normal(size=(12, 8))
-MEANS = CENTRES[RNG.integers(12, size=600)] + 0.5 * RNG.normal(size=(600, 8))
+CENTERS = RNG.normal(size=(12, 8))
+MEANS = CENTERS[RNG.integers(12, size=600)] + 0.5 * RNG.normal(size=(600, 8))
 SAMPLES = np.vstack([MEANS[:200] + 0.1 * RNG.normal(size=(200, 8)), 3 * RNG.normal(size=(50, 8))])
 PLAIN = EuclideanMetric(standardize=False)
 
