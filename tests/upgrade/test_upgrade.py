@@ -1,6 +1,6 @@
 """What the previous release wrote is opened, migrated and answers the same.
 
-The folder of a release holds model files, a database with events of many kinds, and what that release answered.
+The folder of a release holds model files, a database with events of many kinds, and the answers of then.
 """
 
 from __future__ import annotations
