@@ -22,7 +22,7 @@ from openworld.client import Client
 
 D, CLASSES, ACTS = 128, 200, 50
 SERVE = "from openworld.cli import main; main()"
-DEAF = "from openworld.store.notices import Notices; Notices.send = lambda self, notice: None; "
+DEAF = "from openworld.store.notify import NotifyChannel as C; C.send = lambda self, message: None; "
 
 
 def start(url: str, model: str, before: str) -> tuple[subprocess.Popen[str], str]:

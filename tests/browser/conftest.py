@@ -63,7 +63,7 @@ class Site:
 
     def cluster_of(self, sample_id: int) -> int:
         """Return the cluster of a sample."""
-        cluster = self.world.sample(sample_id).cluster_id
+        cluster = self.world.pool.get(sample_id).cluster_id
         assert cluster is not None
         return cluster
 

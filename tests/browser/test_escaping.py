@@ -15,17 +15,17 @@ def test_a_script_as_a_name_is_text_on_every_page(site: Any, tabs: Any) -> None:
     tab = tabs(site, EVIL[:60])
     page = tab.page
     shapes, world = site.shapes, site.world
-    ids = [sample.id for sample in world.pool().samples]
+    ids = [sample.id for sample in world.pool.page().samples]
     label = EVIL
-    world.label(ids[:10], label, EVIL[:60])
-    world.describe(label, EVIL, EVIL[:60])
-    world.dismiss(ids[14:16], EVIL, EVIL[:60])
+    world.labels.label(ids[:10], label, EVIL[:60])
+    world.classes.describe(label, EVIL, EVIL[:60])
+    world.labels.dismiss(ids[14:16], EVIL, EVIL[:60])
     images = shapes["draw"]("bars", 3, 8)
     from openworld.service.results import Item
 
     world.recognize(shapes["features"](images), [Item("text", EVIL, EVIL)] * 3)
     site.service.clustering.run_once()
-    bars = world.pool(limit=1000).samples[-1]
+    bars = world.pool.page(limit=1000).samples[-1]
     paths = [
         *PAGES,
         f"/unknowns/group?cluster={bars.cluster_id}",

@@ -93,7 +93,7 @@ def test_undo_from_the_history(site: Any, tabs: Any) -> None:
     expect(page.locator("#acts li").first).to_contain_text("Bob dismissed 2: bad input")
     expect(page.locator("#acts li").last).to_contain_text("You labelled 14 as “triangle”")
     page.locator("#acts li").last.get_by_role("button", name="Undo").click()
-    expect(page.locator("#acts li").first).to_contain_text("You undid act 1")
+    expect(page.locator("#acts li").first).to_contain_text("You undid label (event 1)")
     expect(page.locator("#acts li").last).to_contain_text("undone")
     assert site.recognizes("triangle") == [None] * 3
     page.locator("#acts li").last.get_by_role("button", name="Do again").click()

@@ -50,19 +50,19 @@ def _act(world: World, chance: random.Random, number: int) -> Outcome:
     kind, name = chance.randrange(3, 12), f"k{chance.randrange(3, 12)}"
     match chance.randrange(8):
         case 0:
-            return world.undo("ann")
+            return world.history.undo("ann")
         case 1:
-            return world.redo("ann")
+            return world.history.redo("ann")
         case 2:
-            return world.rename(f"k{kind}", f"{name}x{number}", "ann")
+            return world.classes.rename(f"k{kind}", f"{name}x{number}", "ann")
         case 3:
-            return world.dismiss([s.id for s in world.pool(limit=2).samples], "", "ann")
+            return world.labels.dismiss([s.id for s in world.pool.page(limit=2).samples], "", "ann")
         case 4:
-            return world.activate(chance.randrange(world.version + 1), "ann")
+            return world.history.rollback(chance.randrange(world.model.version + 1), "ann")
         case 5:
-            return world.label([s.id for s in world.pool(limit=3).samples], name, "ann")
+            return world.labels.label([s.id for s in world.pool.page(limit=3).samples], name, "ann")
         case _:
-            return world.learn(things(kind, 2, number), [f"k{kind}"] * 2, "ann")
+            return world.labels.learn(things(kind, 2, number), [f"k{kind}"] * 2, "ann")
 
 
 def _live(url: str, model: str, seed: int) -> None:

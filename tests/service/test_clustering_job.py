@@ -29,13 +29,13 @@ def test_clusters_are_the_things_and_keep_their_ids(world, things):
     job = ClusteringJob(world, 0.0, lambda kind, data: told.append((kind, data)))
     groups = _fill(world, things)
     assert job.run_once() == 60
-    clusters = {cluster.id: set(job._pending()[1][cluster.id]) for cluster in world.clusters()}
+    clusters = {cluster.id: set(job._pending()[1][cluster.id]) for cluster in world.clusters.all()}
     assert sorted(map(sorted, clusters.values())) == sorted(groups.values())
     assert told[-1] == ("clustering", {"done": 60, "total": 60})
     more = _fill(world, things, 5, seed=1)
-    world.label(groups[7] + more[7], "seven", "ann")
+    world.labels.label(groups[7] + more[7], "seven", "ann")
     job.run_once()
-    again = {cluster.id: set(job._pending()[1][cluster.id]) for cluster in world.clusters()}
+    again = {cluster.id: set(job._pending()[1][cluster.id]) for cluster in world.clusters.all()}
     for kind in (5, 6):
         (number,) = [i for i, members in clusters.items() if groups[kind][0] in members]
         assert again[number] == {*groups[kind], *more[kind]}
@@ -47,7 +47,7 @@ def test_the_map_shows_what_is_pending(world, things):
     assert job.places() == {}
     groups = _fill(world, things)
     job.run_once()
-    world.dismiss(groups[5][:2], "", "ann")
+    world.labels.dismiss(groups[5][:2], "", "ann")
     places = job.places()
     assert sorted(places) == sorted(i for ids in groups.values() for i in ids)[2:]
     middles = {kind: np.mean([places[i][:2] for i in groups[kind][2:]], axis=0) for kind in groups}
@@ -56,10 +56,17 @@ def test_the_map_shows_what_is_pending(world, things):
     assert len({places[i][2] for i in groups[6]}) == 1
 
 
+def test_samples_are_clustered_in_the_metric_space_of_the_model(world, things, models):
+    X = things(5, 3)
+    ids = np.array(world.recognize(X).sample_ids)
+    found = ClusteringJob(world, 0.0, lambda *_: None)._in_metric(ids)
+    np.testing.assert_array_equal(found, models("nno").metric_.transform(X))
+
+
 def test_an_empty_pool(world):
     job = ClusteringJob(world, 0.0, lambda *_: None)
     assert job.run_once() == 0
-    assert (job.places(), world.clusters()) == ({}, [])
+    assert (job.places(), world.clusters.all()) == ({}, [])
 
 
 def test_it_runs_by_itself_when_enough_is_new(world, things):
@@ -68,9 +75,9 @@ def test_it_runs_by_itself_when_enough_is_new(world, things):
     try:
         _fill(world, things)
         until = monotonic() + 30
-        while len(world.clusters()) != 3 and monotonic() < until:
+        while len(world.clusters.all()) != 3 and monotonic() < until:
             sleep(0.02)
-        assert len(world.clusters()) == 3
+        assert len(world.clusters.all()) == 3
     finally:
         job.close()
 
@@ -91,7 +98,7 @@ def test_closing_gives_up_what_is_under_way(world, things, monkeypatch):
     assert begun.wait(10)
     job.close()
     assert not job.state.running
-    assert world.clusters() == []
+    assert world.clusters.all() == []
 
 
 def test_an_error_is_tried_again(world, things, monkeypatch):
@@ -109,7 +116,7 @@ def test_an_error_is_tried_again(world, things, monkeypatch):
     job = ClusteringJob(world, 0.0, lambda *_: None)
     job.start()
     until = monotonic() + 30
-    while not world.clusters() and monotonic() < until:
+    while not world.clusters.all() and monotonic() < until:
         sleep(0.02)
     job.close()
-    assert len(world.clusters()) == 3
+    assert len(world.clusters.all()) == 3

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from openworld import model_file
-from openworld.service.acts import apply, step_of
-from openworld.service.history import LEARNING, Line, learnt
-from openworld.service.model_bytes import copy
+from openworld.service.event_log import model_change
+from openworld.service.events import EVENT_KINDS
+from openworld.service.live_model import apply_change, copy
+from openworld.service.undo import EventHeader, model_events
 from openworld.service.world import World
-from openworld.store import Database, log
-from openworld.store.samples import features_of
+from openworld.store import Database, events
 
 PROGRAM = Path(__file__).with_name("living_world.py")
 _living = runpy.run_path(str(PROGRAM))
@@ -104,11 +104,11 @@ def test_nothing_acknowledged_is_lost(url: str, models: Callable[[str], Any], tm
                         acts[event_id] = kind
                     assert probes.setdefault(version, answers) == answers
             with World.open(url, settings=SETTINGS) as world:
-                written = {event.id: event.kind for event in world.export_log()}
+                written = {event.id: event.kind for event in world.history.export()}
                 assert acts.items() <= written.items()
                 answers = digest(world.recognize(PROBE, remember=False).decision)
-                assert probes.setdefault(world.version, answers) == answers
-                assert len(world.features(sorted(stored))) == len(stored)
+                assert probes.setdefault(world.model.version, answers) == answers
+                assert len(world.pool.features(sorted(stored))) == len(stored)
     assert len(acts) >= n_kills
     assert stored
     assert _replayed(url, base, set(probes)) == probes
@@ -119,17 +119,19 @@ def _replayed(url: str, base: Any, wanted: set[int]) -> dict[int, str]:
     database = Database(url)
     found: dict[int, str] = {}
     with database.read() as connection:
-        entries = list(log.entries_after(connection, 0))
-        by_id = {entry.id: entry for entry in entries}
-        events = {0: 0} | {v.id: v.event_id or 0 for v in log.version_list(connection, limit=10**6)}
+        records = list(events.read_after(connection, 0))
+        by_id = {record.id: record for record in records}
+        made_by = {0: 0} | {v.id: v.event_id or 0 for v in events.version_list(connection, limit=10**6)}
         taught, model = [], copy(base)
         for version in sorted(wanted):
-            acts = learnt([Line.of(entry) for entry in entries if entry.id <= events[version]])
+            acts = model_events(
+                [EventHeader.of(record) for record in records if record.id <= made_by[version]]
+            )
             if acts[: len(taught)] != taught:
                 taught, model = [], copy(base)
             for act in acts[len(taught) :]:
-                assert by_id[act].kind in LEARNING
-                apply(model, step_of(by_id[act], lambda ids: features_of(connection, ids)))
+                assert EVENT_KINDS[by_id[act].kind].changes_model
+                apply_change(model, model_change(connection, by_id[act]))
             taught = acts
             found[version] = digest(model.decision_function(PROBE).max(axis=1))
     database.close()

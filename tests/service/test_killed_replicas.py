@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from openworld import save
 from openworld.client import Client, Outcome, ServiceError
 from openworld.model_file import loads
-from openworld.service.acts import apply, step_of
-from openworld.service.history import Line, learnt
-from openworld.service.model_bytes import copy
-from openworld.store import Database, log
+from openworld.service.event_log import model_change
+from openworld.service.live_model import apply_change, copy
+from openworld.service.undo import EventHeader, model_events
+from openworld.store import Database, events
 from openworld.store.samples import features_of
 
 Draw = Callable[..., NDArray[np.float32]]
@@ -178,14 +178,14 @@ def _refitted(url: str, base: Any, acts: dict[int, str], people: list[People], s
     database = Database(url)
     model = copy(base)
     with database.read() as connection:
-        entries = {entry.id: entry for entry in log.entries_after(connection, 0)}
-        assert acts.items() <= {entry.id: entry.kind for entry in entries.values()}.items()
+        records = {record.id: record for record in events.read_after(connection, 0)}
+        assert acts.items() <= {record.id: record.kind for record in records.values()}.items()
         stored = set().union(*(person.stored for person in people))
         assert len(features_of(connection, sorted(stored))) == len(stored)
         labelled: Counter[int] = Counter()
-        for act in learnt([Line.of(entry) for entry in entries.values()]):
-            apply(model, step_of(entries[act], lambda ids: features_of(connection, ids)))
-            labelled.update(entries[act].payload["samples"])
+        for act in model_events([EventHeader.of(record) for record in records.values()]):
+            apply_change(model, model_change(connection, records[act]))
+            labelled.update(records[act].payload["samples"])
         assert max(labelled.values()) == 1  # nobody's label was overwritten by another's
     database.close()
     return state_of(model)

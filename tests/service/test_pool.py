@@ -22,24 +22,21 @@ def _unknown(world: World, X: NDArray[Any]) -> list[int]:
     return ids
 
 
-def test_metric_space_is_that_of_the_model(world: World, things: Draw, models: Callable[[str], Any]) -> None:
-    X = things(5, 3)
-    np.testing.assert_array_equal(world.in_metric(X), models("nno").metric_.transform(X))
-
-
 def test_the_pending_samples_and_their_clusters_are_those_of_the_pool(world: World, things: Draw) -> None:
-    assert [len(column) for column in world.pending()] == [0, 0]
+    assert [len(column) for column in world.pool.pending()] == [0, 0]
     ids = _unknown(world, np.vstack([things(5, 4), things(6, 5), things(7, 2)]))
-    one, other = world.set_clusters([ClusterDraft(ids[1:4][::-1], ids[1]), ClusterDraft(ids[5:9], ids[5])])
-    world.dismiss([*ids[5:7], ids[10]], "blurred", "ann")
-    pending, clusters = world.pending()
-    found = {s.id: -1 if s.cluster_id is None else s.cluster_id for s in world.pool(limit=50).samples}
+    one, other = world.clusters.replace(
+        [ClusterDraft(ids[1:4][::-1], ids[1]), ClusterDraft(ids[5:9], ids[5])]
+    )
+    world.labels.dismiss([*ids[5:7], ids[10]], "blurred", "ann")
+    pending, clusters = world.pool.pending()
+    found = {s.id: -1 if s.cluster_id is None else s.cluster_id for s in world.pool.page(limit=50).samples}
     assert dict(zip(pending.tolist(), clusters.tolist(), strict=True)) == found
     assert sorted(found.values()) == sorted([-1] * 3 + [one] * 3 + [other] * 2)
     assert pending.tolist() == sorted(found)
-    assert world.sample_ids() == pending.tolist()
-    assert world.sample_ids(PoolFilter(cluster=one)) == ids[1:4][::-1]
-    assert world.sample_ids(PoolFilter(newest_first=True), 2) == pending.tolist()[::-1][:2]
+    assert world.pool.ids() == pending.tolist()
+    assert world.pool.ids(PoolFilter(cluster=one)) == ids[1:4][::-1]
+    assert world.pool.ids(PoolFilter(newest_first=True), 2) == pending.tolist()[::-1][:2]
 
 
 def test_similar_samples_are_those_that_brute_force_finds(
@@ -49,14 +46,14 @@ def test_similar_samples_are_those_that_brute_force_finds(
     X = np.vstack([things(kind, 5, 3) for kind in range(5, 9)])
     ids = _unknown(world, X)
     ids += _unknown(world, X[:3].astype(np.float64) + 1e-9)  # all but the same, and of another type
-    world.dismiss(ids[2:4], "", "ann")
-    every = world.features(ids).astype(np.float64)
+    world.labels.dismiss(ids[2:4], "", "ann")
+    every = world.pool.features(ids).astype(np.float64)
     for wanted, n in ((0, 5), (2, 30), (10, 1), (22, 500)):
         pending = [i for i in range(len(ids)) if i not in (2, 3, wanted)]
         distances = np.sqrt(((every[pending] - every[wanted]) ** 2).sum(axis=1))
         order = np.lexsort((pending, distances))[:n]
-        found = world.similar(ids[wanted], n)
+        found = world.pool.similar(ids[wanted], n)
         assert [sample.id for sample, _ in found] == [ids[pending[i]] for i in order]
         np.testing.assert_allclose([distance for _, distance in found], distances[order], rtol=1e-12)
     with pytest.raises(NotFound):
-        world.similar(10**6, 3)
+        world.pool.similar(10**6, 3)

@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from openworld.service.auth.sessions import session_secret
-from openworld.service.results import Change, ClusterDraft, Conflict
+from openworld.service.results import ClusterDraft, Conflict, Notification
 from openworld.service.settings import load_settings
 from openworld.service.world import World
-from openworld.store.notices import Notices
+from openworld.store.notify import NotifyChannel
 
 Draw = Callable[..., NDArray[np.float32]]
 PATIENCE = 30.0
@@ -43,10 +43,10 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def hearing(world: World) -> Iterator[Callable[[str], Change]]:
-    with world.subscribe() as subscription:
+def hearing(world: World) -> Iterator[Callable[[str], Notification]]:
+    with world.notifications.subscribe() as subscription:
 
-        def next_of(kind: str) -> Change:
+        def next_of(kind: str) -> Notification:
             while True:
                 change = subscription.get(PATIENCE)
                 assert change is not None, f"nothing was heard of {kind}"
@@ -62,10 +62,10 @@ def test_what_one_learns_all_know(
 ) -> None:
     """By messages, and also where none arrives."""
     if not told:
-        monkeypatch.setattr(Notices, "send", lambda self, notice: None)
+        monkeypatch.setattr(NotifyChannel, "send", lambda self, message: None)
     first, second, third = worlds
     with hearing(second) as heard:
-        outcome = first.learn(things(5, 8), ["teapot"] * 8, "ann")
+        outcome = first.labels.learn(things(5, 8), ["teapot"] * 8, "ann")
         change = heard("act")
     assert not change.here
     assert change.data == {
@@ -78,16 +78,16 @@ def test_what_one_learns_all_know(
         "removed": [],
     }
     for world in worlds:
-        wait_for(lambda world=world: world.version == 1)
+        wait_for(lambda world=world: world.model.version == 1)
         assert world.recognize(things(5, 2, 3), remember=False).labels == ["teapot"] * 2
-    second.rename("teapot", "kettle", "bob")
-    third.learn(things(6, 8), ["cup"] * 8, "cid")
-    first.undo("bob")
+    second.classes.rename("teapot", "kettle", "bob")
+    third.labels.learn(things(6, 8), ["cup"] * 8, "cid")
+    first.history.undo("bob")
     for world in worlds:
-        wait_for(lambda world=world: world.version == 4)
-    models = [world._scribe.living._front.model for world in worlds]
+        wait_for(lambda world=world: world.model.version == 4)
+    models = [world.model._front.model for world in worlds]
     assert state_of(models[0]) == state_of(models[1]) == state_of(models[2])
-    assert [info.label for info in third.classes()] == ["a", "b", "c", "cup", "teapot"]
+    assert [info.label for info in third.classes.all()] == ["a", "b", "c", "cup", "teapot"]
 
 
 def test_what_one_rejects_all_see(worlds: list[World], things: Draw) -> None:
@@ -95,59 +95,62 @@ def test_what_one_rejects_all_see(worlds: list[World], things: Draw) -> None:
     with hearing(second) as heard:
         ids = first.recognize(things(5, 3)).sample_ids
         assert heard("unknown").data == {"samples": 3}
-        first.set_clusters([ClusterDraft([i for i in ids if i is not None], ids[0] or 0)])
+        first.clusters.replace([ClusterDraft([i for i in ids if i is not None], ids[0] or 0)])
         assert heard("clusters").data == {"clusters": 1, "samples": 3}
-        cluster = second.clusters()[0].id
-        first.lease_cluster(cluster, "ann")
+        cluster = second.clusters.all()[0].id
+        first.clusters.lease(cluster, "ann")
         assert heard("lease").data == {"cluster": cluster, "holder": "ann"}
         with pytest.raises(Conflict, match="ann holds"):
-            second.lease_cluster(cluster, "bob")
+            second.clusters.lease(cluster, "bob")
         with pytest.raises(Conflict, match="ann is working"):
-            second.label_cluster(cluster, "x", "bob")
+            second.labels.label_cluster(cluster, "x", "bob")
 
 
 def test_the_pool_is_judged_by_one_for_all(worlds: list[World], things: Draw) -> None:
     for world in worlds:
-        assert world.rescored(timeout=PATIENCE) is not None
+        assert world.rescorer.wait(timeout=PATIENCE) is not None
     ids = [i for i in worlds[1].recognize(things(5, 20)).sample_ids if i is not None]
-    outcome = worlds[0].label(ids[:10], "teapot", "ann")
-    reports = [world.rescored(outcome.model_version, PATIENCE) for world in worlds]
+    outcome = worlds[0].labels.label(ids[:10], "teapot", "ann")
+    reports = [world.rescorer.wait(outcome.model_version, PATIENCE) for world in worlds]
     assert reports[0] is not None
     assert reports[0].recognized == 10
     assert reports[1:] == reports[:1] * 2  # the same scan, and not one each that finds nothing left
-    assert {worlds[2].sample(i).state for i in ids[10:]} == {"recognized"}
+    assert {worlds[2].pool.get(i).state for i in ids[10:]} == {"recognized"}
 
 
-def test_a_sample_judged_by_an_old_version_is_judged_again(worlds: list[World], things: Draw) -> None:
+def test_a_sample_judged_by_an_old_version_is_judged_again(
+    worlds: list[World], things: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that came to a server after another had judged the pool by a version the first did not know of."""
     first, second, _ = worlds
-    release = threading.Event()
-    second._replicas._follow = lambda: release.wait() and second._follow()
-    outcome = first.learn(things(5, 10), ["teapot"] * 10, "ann")
-    assert first.rescored(outcome.model_version, PATIENCE) is not None
+    release, follow = threading.Event(), second.event_log.follow
+    monkeypatch.setattr(second.event_log, "follow", lambda: release.wait() and follow())
+    outcome = first.labels.learn(things(5, 10), ["teapot"] * 10, "ann")
+    assert first.rescorer.wait(outcome.model_version, PATIENCE) is not None
     (late,) = second.recognize(things(5, 1, 4)).sample_ids
     assert late is not None
-    assert second.sample(late).state == "pending"
+    assert second.pool.get(late).state == "pending"
     release.set()
-    wait_for(lambda: second.version == outcome.model_version)
-    wait_for(lambda: second.sample(late).state == "recognized")
+    wait_for(lambda: second.model.version == outcome.model_version)
+    wait_for(lambda: second.pool.get(late).state == "recognized")
 
 
-def test_acts_that_undo_each_other_are_followed_too(
+def test_events_that_undo_each_other_are_followed_too(
     worlds: list[World], things: Draw, state_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Heard of together they change no model, but they made versions that the next act has to count from."""
     first, second, _ = worlds
-    monkeypatch.setattr(second._replicas, "_follow", lambda: None)
+    follow = second.event_log.follow
+    monkeypatch.setattr(second.event_log, "follow", lambda: None)
     for _ in range(2):
-        first.learn(things(5, 3), ["teapot"] * 3, "ann")
-        first.undo("ann")
-    second._follow()
-    assert second.version == first.version == 4
-    assert second.rescored(4, PATIENCE) is not None
-    assert second.learn(things(6, 3), ["cup"] * 3, "bob").model_version == 5
-    first._follow()
-    models = [world._scribe.living._front.model for world in (first, second)]
+        first.labels.learn(things(5, 3), ["teapot"] * 3, "ann")
+        first.history.undo("ann")
+    follow()
+    assert second.model.version == first.model.version == 4
+    assert second.rescorer.wait(4, PATIENCE) is not None
+    assert second.labels.learn(things(6, 3), ["cup"] * 3, "bob").model_version == 5
+    first.event_log.follow()
+    models = [world.model._front.model for world in (first, second)]
     assert state_of(models[0]) == state_of(models[1])
 
 
@@ -158,9 +161,9 @@ def test_all_act_at_once_and_take_turns(worlds: list[World], things: Draw, state
 
     def act(i: int) -> None:
         for j in range(6):
-            outcomes.append(worlds[i].learn(things(3 + i, 3, j), [f"k{i}"] * 3, f"p{i}"))
+            outcomes.append(worlds[i].labels.learn(things(3 + i, 3, j), [f"k{i}"] * 3, f"p{i}"))
             try:  # the same samples, under a name of one's own
-                outcomes.append(worlds[i].label(ids[j * 5 : j * 5 + 5], f"mine{i}", f"p{i}"))
+                outcomes.append(worlds[i].labels.label(ids[j * 5 : j * 5 + 5], f"mine{i}", f"p{i}"))
             except Conflict as error:
                 conflicts.append(str(error))
 
@@ -169,14 +172,14 @@ def test_all_act_at_once_and_take_turns(worlds: list[World], things: Draw, state
         thread.start()
     for thread in threads:
         thread.join()
-    events = list(worlds[0].export_log())
+    events = list(worlds[0].history.export())
     assert sorted(outcome.event_id for outcome in outcomes) == [event.id for event in events]
     assert len(conflicts) == 12  # of three who label the same samples one is first
     assert all("was labelled" in conflict for conflict in conflicts)
     assert [event.model_version for event in events] == list(range(1, len(events) + 1))
     for world in worlds:
-        wait_for(lambda world=world: world.version == len(events))
-    models = [world._scribe.living._front.model for world in worlds]
+        wait_for(lambda world=world: world.model.version == len(events))
+    models = [world.model._front.model for world in worlds]
     assert state_of(models[0]) == state_of(models[1]) == state_of(models[2])
 
 
@@ -188,7 +191,7 @@ def test_servers_that_start_together_begin_once(url: str, models: Callable[[str]
         thread.start()
     for thread in threads:
         thread.join()
-    assert [world.version for world in opened] == [0] * 4
+    assert [world.model.version for world in opened] == [0] * 4
     secrets = {session_secret(load_settings(database=url), world) for world in opened}
     assert len(secrets) == 1  # a login at one is a login at all
     for world in opened:

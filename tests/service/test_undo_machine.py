@@ -73,13 +73,13 @@ class UndoMachine(RuleBasedStateMachine):
     def _do(self, act: Act, who: str) -> Outcome:
         match act:
             case ("learn", (X, label)):
-                return self.world.learn(X, [label] * len(X), who)
+                return self.world.labels.learn(X, [label] * len(X), who)
             case ("rename", (old, new)):
-                return self.world.rename(old, new, who)
+                return self.world.classes.rename(old, new, who)
             case ("merge", (labels, into)):
-                return self.world.merge(labels, into, who)
+                return self.world.classes.merge(labels, into, who)
             case (_, label):
-                return self.world.forget(label, who)
+                return self.world.classes.forget(label, who)
 
     @rule(thing=st.integers(0, 7), label=LABELS, who=WHO)
     def learn(self, thing: int, label: str, who: str) -> None:
@@ -107,7 +107,7 @@ class UndoMachine(RuleBasedStateMachine):
         position = data.draw(st.integers(0, len(acts) - 1))
         without = acts[:position] + acts[position + 1 :]
         try:
-            outcome = self.world.undo(who, acts[position][0])
+            outcome = self.world.history.undo(who, acts[position][0])
         except Refused:
             with pytest.raises((ValueError, KeyError)):
                 _model(self.kind, without)
@@ -116,19 +116,19 @@ class UndoMachine(RuleBasedStateMachine):
         self.lists.append(without)
         if data.draw(st.booleans()):
             self.check()
-            assert self.world.redo(who).model_version == len(self.lists)
+            assert self.world.history.redo(who).model_version == len(self.lists)
             self.lists.append(acts)
 
     @rule(data=st.data(), who=WHO)
     def roll_back(self, data: st.DataObject, who: str) -> None:
         version = data.draw(st.integers(0, len(self.lists) - 1))
         before = self.lists[-1]
-        outcome = self.world.activate(version, who)
+        outcome = self.world.history.rollback(version, who)
         if self.lists[version] != before:
             assert outcome.model_version == len(self.lists)
             self.lists.append(self.lists[version])
         if data.draw(st.booleans()):
-            outcome = self.world.undo(who, outcome.event_id)
+            outcome = self.world.history.undo(who, outcome.event_id)
             if self.lists[-1] != before:
                 assert outcome.model_version == len(self.lists)
                 self.lists.append(before)
@@ -154,7 +154,7 @@ class UndoMachine(RuleBasedStateMachine):
         labels: dict[bytes, str] = {}
         for _, act in self.lists[-1]:
             _fold_labels(labels, act)
-        stored = {feature.tobytes(): sample.label for sample, feature in self.world.export_labelled()}
+        stored = {feature.tobytes(): sample.label for sample, feature in self.world.pool.labelled()}
         assert stored == labels
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import openworld.model_file.documents as documents
 from openworld import model_file
 from openworld.service.results import (
     ClusterDraft,
@@ -36,7 +37,7 @@ def _unknown(world: World, X: NDArray[np.float32]) -> list[int]:
 
 
 def _labels(world: World) -> list[str]:
-    return [info.label for info in world.classes()]
+    return [info.label for info in world.classes.all()]
 
 
 @pytest.mark.parametrize("recognizer", ["nno", "0"])
@@ -56,8 +57,8 @@ def test_the_nearest_classes_have_the_memberships_of_the_recognizer(
         assert answers.nearest_memberships[-1].tolist() == [0, 0, 0]
         for answer in answers.rows():
             if answer.sample_id is not None:
-                assert world.sample(answer.sample_id).nearest == answer.nearest
-        (first,) = world.preview([answers.sample_ids[-1]], "x").nearest[:1]
+                assert world.pool.get(answer.sample_id).nearest == answer.nearest
+        (first,) = world.labels.preview([answers.sample_ids[-1]], "x").nearest[:1]
         assert first.membership == 0
 
 
@@ -70,26 +71,26 @@ def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> Non
     assert (known.sample_id, known.known, known.nearest[0].label) == (None, True, "a")
     assert known.decision == pytest.approx(1 - known.nearest[0].distance / answers.threshold)
     assert unknown.sample_id is not None
-    sample = world.sample(unknown.sample_id)
+    sample = world.pool.get(unknown.sample_id)
     assert (sample.state, sample.source, sample.nearest) == ("pending", "door", unknown.nearest)
-    assert world.thumbnail(sample.id) == b"p"
+    assert world.pool.thumbnail(sample.id) == b"p"
     others = _unknown(world, things(5, 9, 1))
 
-    outcome = world.label([sample.id, *others[:3]], " teapot ", "ann")
+    outcome = world.labels.label([sample.id, *others[:3]], " teapot ", "ann")
     assert (outcome.model_version, outcome.samples, outcome.added) == (1, 4, ("teapot",))
     assert world.recognize(things(5, 2, 2)).labels == ["teapot", "teapot"]
-    rescored = world.rescored(timeout=30)
+    rescored = world.rescorer.wait(timeout=30)
     assert rescored is not None
     assert (rescored.model_version, rescored.recognized) == (1, 6)
-    assert [world.sample(i).state for i in others] == ["labelled"] * 3 + ["recognized"] * 6
-    assert world.progress("ann") == replace(world.progress("bob"), my_labelled=4)
-    assert world.versions()[0].summary["recognized"] == 6
+    assert [world.pool.get(i).state for i in others] == ["labelled"] * 3 + ["recognized"] * 6
+    assert world.labels.progress("ann") == replace(world.labels.progress("bob"), my_labelled=4)
+    assert world.history.versions()[0].summary["recognized"] == 6
 
-    world.undo("ann")
-    rescored = world.rescored(timeout=30)
+    world.history.undo("ann")
+    rescored = world.rescorer.wait(timeout=30)
     assert rescored is not None
     assert (rescored.model_version, rescored.returned) == (2, 6)
-    assert world.count() == 10
+    assert world.pool.count() == 10
     assert world.recognize(things(5, 2, 2)).labels == [None, None]
 
 
@@ -99,8 +100,8 @@ def test_what_is_known_is_stored_only_when_asked_and_nothing_where_not_wanted(
     assert world.recognize(things(5, 2), remember=False).sample_ids == [None, None]
     (kept,) = world.recognize(things(0), keep_known=True).sample_ids
     assert kept is not None
-    assert world.sample(kept).state == "recognized"
-    assert world.count() == 0
+    assert world.pool.get(kept).state == "recognized"
+    assert world.pool.count() == 0
 
 
 def test_a_world_opens_again_as_it_was(url: str, things: Draw, models: Models) -> None:
@@ -108,10 +109,10 @@ def test_a_world_opens_again_as_it_was(url: str, things: Draw, models: Models) -
     settings = WorldSettings(snapshot_events=3)
     with World.open(url, models("0.1"), settings) as world:
         for kind in range(3, 8):
-            world.learn(things(kind, 4), [f"k{kind}"] * 4, "ann")
-        world.forget("k4", "ann")
-        world.undo("ann")
-        world.rename("k5", "five", "bob")
+            world.labels.learn(things(kind, 4), [f"k{kind}"] * 4, "ann")
+        world.classes.forget("k4", "ann")
+        world.history.undo("ann")
+        world.classes.rename("k5", "five", "bob")
         before = world.recognize(probe, remember=False)
     with World.open(url) as world:
         after = world.recognize(probe, remember=False)
@@ -119,7 +120,7 @@ def test_a_world_opens_again_as_it_was(url: str, things: Draw, models: Models) -
         assert np.array_equal(after.decision, before.decision)
         assert after.labels == before.labels
         assert "five" in _labels(world)
-        model = world.export_model()
+        model = world.model.to_bytes()
     with World.open(url, models("0.1")) as world, pytest.raises(Refused, match="another model"):
         World.open(url, models("0"))
     assert len(model) > 1000
@@ -133,7 +134,18 @@ def test_a_world_begins_with_a_model_file_and_needs_one(url: str, tmp_path: Path
     with World.open(url, path) as world:
         assert _labels(world) == ["a", "b", "c"]
     with World.open(url, path) as world:
-        assert world.versions()[0].summary["added"] == ["a", "b", "c"]
+        assert world.history.versions()[0].summary["added"] == ["a", "b", "c"]
+
+
+def test_the_same_model_may_be_named_again_after_an_upgrade(
+    url: str, models: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    World.open(url, models("nno")).close()
+    World.open(url, models("nno")).close()
+    monkeypatch.setattr(documents, "__version__", "99.0")
+    World.open(url, models("nno")).close()
+    with pytest.raises(Refused, match="another model"):
+        World.open(url, models("0.1"))
 
 
 def test_names_are_refused_before_anything_is_written(world: World, things: Draw) -> None:
@@ -146,84 +158,84 @@ def test_names_are_refused_before_anything_is_written(world: World, things: Draw
         ("x" * 201, "200"),
     ):
         with pytest.raises(Refused, match=reason):
-            world.label([sample], label, "ann")
+            world.labels.label([sample], label, "ann")
     with pytest.raises(NotFound, match="no sample 999"):
-        world.label([sample, 999], "x", "ann")
+        world.labels.label([sample, 999], "x", "ann")
     with pytest.raises(Refused, match="No samples"):
-        world.label([], "x", "ann")
+        world.labels.label([], "x", "ann")
     with pytest.raises(Refused, match="4 numbers"):
-        world.learn(np.zeros((1, 3)), ["x"], "ann")
+        world.labels.learn(np.zeros((1, 3)), ["x"], "ann")
     with pytest.raises(Refused, match="NaN"):
         world.recognize([[np.nan, 0, 0, 0]])
     with pytest.raises(Refused, match="no text"):
         world.recognize(things(6), [Item("text", "\0")])
-    assert (world.history(), world.version, world.count()) == ([], 0, 1)
+    assert (world.history.events(), world.model.version, world.pool.count()) == ([], 0, 1)
 
 
 def test_numbers_beyond_any_id_are_not_found(world: World) -> None:
     huge = 2**70
     for act in (
-        lambda: world.sample(huge),
-        lambda: world.thumbnail(huge),
-        lambda: world.cluster(huge),
-        lambda: world.features([huge]),
-        lambda: world.label([huge], "x", "ann"),
-        lambda: world.lease_cluster(huge, "ann"),
-        lambda: world.label_cluster(huge, "x", "ann"),
-        lambda: world.activate(huge, "ann"),
-        lambda: world.undo("ann", huge),
-        lambda: world.compare_versions(0, huge),
+        lambda: world.pool.get(huge),
+        lambda: world.pool.thumbnail(huge),
+        lambda: world.clusters.get(huge),
+        lambda: world.pool.features([huge]),
+        lambda: world.labels.label([huge], "x", "ann"),
+        lambda: world.clusters.lease(huge, "ann"),
+        lambda: world.labels.label_cluster(huge, "x", "ann"),
+        lambda: world.history.rollback(huge, "ann"),
+        lambda: world.history.undo("ann", huge),
+        lambda: world.history.compare(0, huge),
     ):
         with pytest.raises(NotFound):
             act()
-    world.release_cluster(huge, "ann")
-    assert (world.history(before=huge), len(world.versions(before=huge))) == ([], 1)
-    assert world.pool(PoolFilter(), str(huge)).samples == []
+    world.clusters.release(huge, "ann")
+    assert (world.history.events(before=huge), len(world.history.versions(before=huge))) == ([], 1)
+    assert world.pool.page(PoolFilter(), str(huge)).samples == []
 
 
 def test_an_act_the_model_cannot_take_is_refused_and_leaves_it_working(
     url: str, things: Draw, models: Models
 ) -> None:
     with World.open(url, models("0")) as world:
-        world.forget("a", "ann")
+        world.classes.forget("a", "ann")
         with pytest.raises(Refused, match="at least 2"):
-            world.forget("b", "ann")
+            world.classes.forget("b", "ann")
         with pytest.raises(Refused, match="at least 2"):
-            world.merge(["b", "c"], "bc", "ann")
+            world.classes.merge(["b", "c"], "bc", "ann")
         with pytest.raises(NotFound, match="no class"):
-            world.rename("a", "z", "ann")
-        assert [event.kind for event in world.history()] == ["forget"]
-        assert world.learn(things(4, 3), ["d"] * 3, "ann").model_version == 2
+            world.classes.rename("a", "z", "ann")
+        assert [event.kind for event in world.history.events()] == ["forget"]
+        assert world.labels.learn(things(4, 3), ["d"] * 3, "ann").model_version == 2
         assert _labels(world) == ["b", "c", "d"]
 
 
 def test_a_repeated_request_changes_nothing(world: World, things: Draw) -> None:
     ids = _unknown(world, things(5, 3))
-    assert world.label(ids, "x", "ann").event_id is not None
-    assert world.label(ids, "x", "ann").event_id is None
+    assert world.labels.label(ids, "x", "ann").event_id is not None
+    assert world.labels.label(ids, "x", "ann").event_id is None
     X = things(6, 3)
-    assert world.learn(np.vstack([X, X]), ["y"] * 6, "ann").samples == 3
-    assert world.learn(X, ["y"] * 3, "ann").event_id is None
-    world.dismiss(_unknown(world, things(7)), "blurred", "ann")
+    assert world.labels.learn(np.vstack([X, X]), ["y"] * 6, "ann").samples == 3
+    assert world.labels.learn(X, ["y"] * 3, "ann").event_id is None
+    world.labels.dismiss(_unknown(world, things(7)), "blurred", "ann")
     with pytest.raises(Conflict, match="labelled 'x' by ann"):
-        world.label(ids, "z", "bob")
+        world.labels.label(ids, "z", "bob")
     with pytest.raises(Conflict, match="'y' already"):
-        world.learn(X[:1], ["z"], "bob")
+        world.labels.learn(X[:1], ["z"], "bob")
     with pytest.raises(Conflict, match="undo"):
-        world.dismiss(ids, "", "bob")
-    assert (world.version, len(world.history())) == (2, 3)
-    assert {info.label: info.count for info in world.classes()}["y"] == 3
+        world.labels.dismiss(ids, "", "bob")
+    assert (world.model.version, len(world.history.events())) == (2, 3)
+    assert {info.label: info.count for info in world.classes.all()}["y"] == 3
 
 
 def test_accepting_teaches_a_known_class_and_moves_tau(world: World) -> None:
     tau = world.recognize(np.zeros((1, 4)), remember=False).threshold
-    mean = world.features([])  # nothing asked, nothing given
+    mean = world.pool.features([])  # nothing asked, nothing given
     assert len(mean) == 0
     with pytest.raises(NotFound, match="no class 'nobody'"):
-        world.accept(_unknown(world, np.full((1, 4), 60, dtype=np.float32))[0], "nobody", "ann")
-    world.accept(world.pool().samples[0].id, "a", "ann")
+        world.labels.accept(_unknown(world, np.full((1, 4), 60, dtype=np.float32))[0], "nobody", "ann")
+    world.labels.accept(world.pool.page().samples[0].id, "a", "ann")
     assert world.recognize(np.zeros((1, 4)), remember=False).threshold > tau
-    world.undo("ann")
+    world.history.undo("ann")
     assert world.recognize(np.zeros((1, 4)), remember=False).threshold == tau
 
 
@@ -231,118 +243,118 @@ def test_classes_are_described_renamed_merged_and_forgotten_and_all_is_undone(
     world: World, things: Draw
 ) -> None:
     ids = _unknown(world, np.vstack([things(5, 2), things(6, 2)]))
-    world.label(ids[:2], "five", "ann")
-    world.label(ids[2:], "six", "ann")
-    world.describe("five", "a <b>number</b>", "bob")
-    world.rename("five", "cinq", "bob")
-    info = world.class_info("cinq")
+    world.labels.label(ids[:2], "five", "ann")
+    world.labels.label(ids[2:], "six", "ann")
+    world.classes.describe("five", "a <b>number</b>", "bob")
+    world.classes.rename("five", "cinq", "bob")
+    info = world.classes.get("cinq")
     assert (info.description, info.count, info.examples) == ("a <b>number</b>", 2, tuple(ids[:2]))
     assert info.nearest is not None
     assert info.nearest.label != "cinq"
-    world.merge(["cinq", "six"], "numbers", "bob")
-    assert [world.sample(i).label for i in ids] == ["numbers"] * 4
-    assert world.class_info("numbers").description == "a <b>number</b>"
-    world.forget("numbers", "bob")
-    assert [world.sample(i).state for i in ids] == ["pending"] * 4
-    world.undo("bob")
-    world.undo("bob")
-    assert [world.sample(i).label for i in ids] == ["cinq", "cinq", "six", "six"]
+    world.classes.merge(["cinq", "six"], "numbers", "bob")
+    assert [world.pool.get(i).label for i in ids] == ["numbers"] * 4
+    assert world.classes.get("numbers").description == "a <b>number</b>"
+    world.classes.forget("numbers", "bob")
+    assert [world.pool.get(i).state for i in ids] == ["pending"] * 4
+    world.history.undo("bob")
+    world.history.undo("bob")
+    assert [world.pool.get(i).label for i in ids] == ["cinq", "cinq", "six", "six"]
     with pytest.raises(Refused, match=r"rename by bob\) builds on this"):
-        world.undo("ann", event_id=1)
+        world.history.undo("ann", event_id=1)
     for _ in range(2):
-        world.undo("bob")
-    assert [event.undone_by is not None for event in world.history(limit=4)] == [False] * 4
+        world.history.undo("bob")
+    assert [event.undone_by is not None for event in world.history.events(limit=4)] == [False] * 4
     assert _labels(world) == ["a", "b", "c", "five", "six"]
-    world.undo("ann", event_id=1)
-    assert [world.sample(i).state for i in ids] == ["pending"] * 2 + ["labelled"] * 2
-    world.redo("ann")
-    with pytest.raises(NotFound, match="nothing to do again"):
-        world.redo("ann")
-    assert [world.sample(i).label for i in ids] == ["five", "five", "six", "six"]
+    world.history.undo("ann", event_id=1)
+    assert [world.pool.get(i).state for i in ids] == ["pending"] * 2 + ["labelled"] * 2
+    world.history.redo("ann")
+    with pytest.raises(NotFound, match="nothing to redo"):
+        world.history.redo("ann")
+    assert [world.pool.get(i).label for i in ids] == ["five", "five", "six", "six"]
 
 
 def test_going_back_to_a_version_is_a_new_version_and_can_be_undone(world: World, things: Draw) -> None:
     ids = _unknown(world, np.vstack([things(5, 2), things(6, 2)]))
-    world.label(ids[:2], "five", "ann")
-    world.label(ids[2:], "six", "bob")
-    outcome = world.activate(1, "cat")
+    world.labels.label(ids[:2], "five", "ann")
+    world.labels.label(ids[2:], "six", "bob")
+    outcome = world.history.rollback(1, "cat")
     assert (outcome.model_version, outcome.removed) == (3, ("six",))
-    assert [world.sample(i).label for i in ids] == ["five", "five", None, None]
-    same = world.compare_versions(1, 3)
+    assert [world.pool.get(i).label for i in ids] == ["five", "five", None, None]
+    same = world.history.compare(1, 3)
     assert (same.same, same.added, same.removed, dict(same.changed)) == (True, (), (), {})
-    differ = world.compare_versions(2, 3)
+    differ = world.history.compare(2, 3)
     assert (differ.same, differ.removed) == (False, ("six",))
-    world.undo("cat")
-    assert [world.sample(i).label for i in ids] == ["five", "five", "six", "six"]
-    assert [version.id for version in world.versions()] == [4, 3, 2, 1, 0]
+    world.history.undo("cat")
+    assert [world.pool.get(i).label for i in ids] == ["five", "five", "six", "six"]
+    assert [version.id for version in world.history.versions()] == [4, 3, 2, 1, 0]
     with pytest.raises(NotFound, match="no version 99"):
-        world.activate(99, "cat")
+        world.history.rollback(99, "cat")
 
 
 def test_a_preview_tells_without_doing(world: World, things: Draw) -> None:
     ids = _unknown(world, things(5, 3))
-    world.label(ids[:1], "Teapot", "ann")
-    found = world.preview(ids, "teapots")
+    world.labels.label(ids[:1], "Teapot", "ann")
+    found = world.labels.preview(ids, "teapots")
     assert (found.new_class, found.samples, found.already) == (True, 2, {ids[0]: "Teapot"})
     assert (found.similar_names, found.problem, found.nearest[0].label) == (("Teapot",), None, "Teapot")
-    assert not world.preview(ids, "Teapot").new_class
-    assert world.preview(ids, "unknown").problem is not None
-    assert world.version == 1
+    assert not world.labels.preview(ids, "Teapot").new_class
+    assert world.labels.preview(ids, "unknown").problem is not None
+    assert world.model.version == 1
 
 
 def test_two_people_and_their_clusters(world: World, things: Draw) -> None:
     ids = _unknown(world, np.vstack([things(5, 4), things(6, 4)]))
-    five, six = world.set_clusters([ClusterDraft(ids[:4], ids[0]), ClusterDraft(ids[4:], ids[4])])
-    assert world.lease_cluster(five, "ann").holder == "ann"
+    five, six = world.clusters.replace([ClusterDraft(ids[:4], ids[0]), ClusterDraft(ids[4:], ids[4])])
+    assert world.clusters.lease(five, "ann").holder == "ann"
     with pytest.raises(Conflict, match="ann holds"):
-        world.lease_cluster(five, "bob")
+        world.clusters.lease(five, "bob")
     with pytest.raises(Conflict, match="ann is working"):
-        world.label(ids[:1], "x", "bob")
+        world.labels.label(ids[:1], "x", "bob")
     with pytest.raises(Conflict, match="ann holds"):
-        world.merge_clusters([six, five], "bob")
-    world.release_cluster(five, "ann")
-    world.merge_clusters([six, five], "bob")
-    assert [(c.id, c.size, c.pinned) for c in world.clusters()] == [(six, 8, True)]
-    world.undo("bob")
-    assert {c.id: c.size for c in world.clusters()} == {five: 4, six: 4}
-    world.redo("bob")
-    split = world.split_cluster(six, ids[:3], "bob")
+        world.clusters.merge([six, five], "bob")
+    world.clusters.release(five, "ann")
+    world.clusters.merge([six, five], "bob")
+    assert [(c.id, c.size, c.pinned) for c in world.clusters.all()] == [(six, 8, True)]
+    world.history.undo("bob")
+    assert {c.id: c.size for c in world.clusters.all()} == {five: 4, six: 4}
+    world.history.redo("bob")
+    split = world.clusters.split(six, ids[:3], "bob")
     assert split.event_id is not None
-    new = world.history(limit=1)[0].payload["into"]
-    assert {c.id: c.size for c in world.clusters()} == {six: 5, new: 3}
-    outcome = world.label_cluster(new, "five", "ann", without=[ids[0]])
+    new = world.history.events(limit=1)[0].payload["into"]
+    assert {c.id: c.size for c in world.clusters.all()} == {six: 5, new: 3}
+    outcome = world.labels.label_cluster(new, "five", "ann", without=[ids[0]])
     assert outcome.samples == 2
-    assert [s.id for s in world.pool(PoolFilter(cluster=new)).samples] == [ids[0]]
-    world.undo("ann")
-    world.rescored(timeout=30)
-    assert {c.id: c.size for c in world.clusters()} == {six: 5, new: 3}
+    assert [s.id for s in world.pool.page(PoolFilter(cluster=new)).samples] == [ids[0]]
+    world.history.undo("ann")
+    world.rescorer.wait(timeout=30)
+    assert {c.id: c.size for c in world.clusters.all()} == {six: 5, new: 3}
     with pytest.raises(NotFound):
-        world.lease_cluster(999, "ann")
+        world.clusters.lease(999, "ann")
 
 
 def test_exports_hold_everything(world: World, things: Draw, tmp_path: Path) -> None:
     ids = _unknown(world, things(5, 3))
-    world.label(ids[:2], "five", "ann")
-    world.learn(things(6, 2), ["six"] * 2, "bob")
-    labelled = list(world.export_labelled())
+    world.labels.label(ids[:2], "five", "ann")
+    world.labels.learn(things(6, 2), ["six"] * 2, "bob")
+    labelled = list(world.pool.labelled())
     assert [sample.label for sample, _ in labelled] == ["five", "five", "six", "six"]
     assert np.array_equal(np.array([feature for _, feature in labelled[:2]]), things(5, 3)[:2])
-    assert [(event.id, event.kind, event.who) for event in world.export_log()] == [
+    assert [(event.id, event.kind, event.who) for event in world.history.export()] == [
         (1, "label", "ann"),
         (2, "learn", "bob"),
     ]
     path = tmp_path / "exported.ow"
-    path.write_bytes(world.export_model())
+    path.write_bytes(world.model.to_bytes())
     probe = things(6, 4, 3)
     assert model_file.load(path).predict(probe).tolist() == world.recognize(probe).labels
 
 
 def test_subscribers_hear_of_acts_and_of_the_pool(world: World, things: Draw) -> None:
-    world.rescored(timeout=30)
-    with world.subscribe() as changes:
+    world.rescorer.wait(timeout=30)
+    with world.notifications.subscribe() as changes:
         ids = _unknown(world, things(5, 3))
-        world.label(ids[:1], "five", "ann")
-        world.rescored(timeout=30)
+        world.labels.label(ids[:1], "five", "ann")
+        world.rescorer.wait(timeout=30)
         heard = [changes.get(10) for _ in range(3)]
         assert changes.get(0) is None
     assert [change.kind for change in heard if change] == ["unknown", "act", "rescored"]
@@ -353,30 +365,30 @@ def test_subscribers_hear_of_acts_and_of_the_pool(world: World, things: Draw) ->
 
 
 def test_keys_open_the_door_until_they_are_revoked(world: World) -> None:
-    secret = world.create_key("ann", "labeller")
-    found = world.check_key(secret)
+    secret = world.keys.create("ann", "labeller")
+    found = world.keys.check(secret)
     assert found is not None
     assert (found.name, found.role) == ("ann", "labeller")
     with pytest.raises(Conflict, match="choose another"):
-        world.create_key("ann", "admin")
+        world.keys.create("ann", "admin")
     with pytest.raises(Refused, match="viewer, labeller, admin"):
-        world.create_key("bob", "king")  # type: ignore[arg-type]
-    world.revoke_key("ann")
-    assert world.check_key(secret) is None
-    (listed,) = world.keys()
+        world.keys.create("bob", "king")  # type: ignore[arg-type]
+    world.keys.revoke("ann")
+    assert world.keys.check(secret) is None
+    (listed,) = world.keys.all()
     assert listed.revoked_at is not None
     with pytest.raises(NotFound):
-        world.revoke_key("ann")
+        world.keys.revoke("ann")
 
 
 def test_two_worlds_on_one_database_follow_each_other(url: str, things: Draw, models: Models) -> None:
     with World.open(url, models("nno")) as one, World.open(url) as two:
-        one.learn(things(5, 2), ["five"] * 2, "ann")
-        assert two.learn(things(6, 2), ["six"] * 2, "bob").model_version == 2
-        one.undo("ann")
-        assert two.describe("six", "half a dozen", "bob").model_version == 3
+        one.labels.learn(things(5, 2), ["five"] * 2, "ann")
+        assert two.labels.learn(things(6, 2), ["six"] * 2, "bob").model_version == 2
+        one.history.undo("ann")
+        assert two.classes.describe("six", "half a dozen", "bob").model_version == 3
         assert _labels(two) == ["a", "b", "c", "six"]
-        assert one.version == two.version == 3
+        assert one.model.version == two.model.version == 3
         probe = things(6, 3, 5)
         assert np.array_equal(one.recognize(probe).decision, two.recognize(probe).decision)
 
@@ -402,12 +414,12 @@ def test_recognition_goes_on_while_people_label(world: World, things: Draw) -> N
     for thread in threads:
         thread.start()
     for kind in range(4, 10):
-        world.learn(things(kind, 2, 77), [f"k{kind}"] * 2, "ann")
+        world.labels.learn(things(kind, 2, 77), [f"k{kind}"] * 2, "ann")
     done.set()
     for thread in threads:
         thread.join()
     assert failures == []
     assert all(versions == sorted(versions) for versions in seen)
-    assert world.version == 6
-    world.rescored(timeout=30)
+    assert world.model.version == 6
+    world.rescorer.wait(timeout=30)
     world.close()

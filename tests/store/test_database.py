@@ -79,15 +79,19 @@ def test_an_error_undoes_the_transaction(database: Database) -> None:
     assert _texts(database) == {}
 
 
-def test_turns(database: Database, url: str) -> None:
-    """On PostgreSQL one server at a time has a turn; SQLite has one server."""
+def test_one_server_at_a_time_holds_an_advisory_lock(database: Database, url: str) -> None:
+    """On PostgreSQL; SQLite has one server, which needs none."""
     other = Database(url)
-    with database.turn("cook") as mine, other.turn("cook", wait=False) as theirs, other.turn("wash") as wash:
+    with (
+        database.advisory_lock("cook") as mine,
+        other.advisory_lock("cook", wait=False) as theirs,
+        other.advisory_lock("wash") as wash,
+    ):
         assert (mine, theirs, wash) == (True, not database.is_shared, True)
-    with other.turn("cook", wait=False) as theirs:
+    with other.advisory_lock("cook", wait=False) as theirs:
         assert theirs
     order: list[str] = []
-    with database.turn("cook"):
+    with database.advisory_lock("cook"):
         waiting = threading.Thread(target=lambda: _cook(other, order))
         waiting.start()
         waiting.join(0.3 if database.is_shared else 20)
@@ -98,7 +102,7 @@ def test_turns(database: Database, url: str) -> None:
 
 
 def _cook(database: Database, order: list[str]) -> None:
-    with database.turn("cook"):
+    with database.advisory_lock("cook"):
         order.append("second")
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 
-from openworld.store import Database, pool, samples, tables
+from openworld.store import Database, labels, pool, samples, tables
+from openworld.store.labels import GivenState
 from openworld.store.records import Item, Near, PoolFilter, Sample, State
-from openworld.store.samples import Mark, NewSample, Verdict
+from openworld.store.samples import NewSample, Verdict
 
 NEAREST = (Near("cat", 0.1 + 0.2, 1 / 3), Near("dog", 1e300, 0.0))
 
@@ -81,10 +82,10 @@ def test_the_same_content_is_one_sample_in_one_batch_and_later(database: Databas
     assert _store(database, _new(1, item=Item("text", "words")))[0] != first
 
 
-def test_what_was_only_learnt_comes_to_the_pool_when_it_is_seen(database: Database) -> None:
+def test_what_was_only_learned_comes_to_the_pool_when_it_is_seen(database: Database) -> None:
     (sample_id,) = _store(database, _new(1, state="labelled", seen=0))
     with database.write() as connection:
-        samples.release(connection, [sample_id])
+        labels.release(connection, [sample_id])
     assert _find(database, sample_id).state == "dismissed"
     _store(database, _new(1))
     assert (_find(database, sample_id).state, _find(database, sample_id).seen) == ("pending", 1)
@@ -135,7 +136,9 @@ def test_pages_together_are_the_list_that_brute_force_finds(database: Database) 
         ),
     )
     with database.write() as connection:
-        samples.mark(connection, {i: Mark("labelled", "cat", "me", datetime.now(UTC), 1) for i in ids[5:9]})
+        labels.set_states(
+            connection, {i: GivenState("labelled", "cat", "me", datetime.now(UTC), 1) for i in ids[5:9]}
+        )
         everything = samples.find(connection, ids)
     for (where, wanted), newest_first in product(FILTERS, (False, True)):
         expected = sorted((s.id for s in everything.values() if wanted(s)), reverse=newest_first)
@@ -162,15 +165,15 @@ def test_a_made_up_cursor_is_refused(database: Database) -> None:
             pool.page(connection, PoolFilter(), cursor, 10)
 
 
-def test_scoring_again_leaves_alone_what_a_person_dealt_with(database: Database) -> None:
+def test_rescoring_leaves_alone_what_a_person_labelled(database: Database) -> None:
     mine, other = _store(database, _new(1), _new(2))
     with database.write() as connection:
-        samples.mark(connection, {mine: Mark("labelled", "cat", "me", datetime.now(UTC), 7)})
+        labels.set_states(connection, {mine: GivenState("labelled", "cat", "me", datetime.now(UTC), 7)})
         verdict = Verdict("dog", 0.5, 0.9, NEAREST[1:], 4)
-        samples.judge_again(connection, {mine: verdict, other: verdict})
+        samples.update_verdicts(connection, {mine: verdict, other: verdict})
     assert (_find(database, mine).state, _find(database, mine).label) == ("labelled", "cat")
     assert (_find(database, other).state, _find(database, other).answer) == ("recognized", "dog")
     with database.read() as connection:
         assert [s.id for s in samples.pool_after(connection, 0, 10)[0]] == [other]
-        assert samples.count_states(connection) == {"labelled": 1, "recognized": 1}
-        assert samples.count_states(connection, "me") == {"labelled": 1}
+        assert labels.count_states(connection) == {"labelled": 1, "recognized": 1}
+        assert labels.count_states(connection, "me") == {"labelled": 1}

@@ -45,7 +45,7 @@ def test_database(release: Path, expected: dict[str, Any], tmp_path: Path) -> No
         World.open(f"sqlite:///{tmp_path}/world.db") as world,
         TestClient(create_app(world, ServiceSettings()), base_url="http://127.0.0.1:8000") as client,
     ):
-        headers = {"Authorization": f"Bearer {world.create_key('tester', 'admin')}"}
+        headers = {"Authorization": f"Bearer {world.keys.create('tester', 'admin')}"}
         answer = client.post(
             "/v1/recognize", json={"vectors": expected["probe"], "remember": False}, headers=headers
         ).json()

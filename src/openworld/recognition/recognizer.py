@@ -113,6 +113,11 @@ class EditableRecognizer(Recognizer, Protocol):
         """What was learned about the classes."""
         ...
 
+    @property
+    def metric_(self) -> Any:
+        """The metric in use: its `transform` maps samples to the space where distances are taken."""
+        ...
+
     def class_mean(self, label: Any) -> Floats:
         """Return a point in feature space that stands for a class, shape (D,)."""
         ...

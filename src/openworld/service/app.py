@@ -25,7 +25,6 @@ from openworld.service.api import (
     samples,
     session,
 )
-from openworld.service.api.broadcast import Broadcast
 from openworld.service.api.errors import add_handlers
 from openworld.service.auth.authentication import Authenticator
 from openworld.service.auth.sessions import Sessions, session_secret
@@ -34,6 +33,7 @@ from openworld.service.clustering_job import ClusteringJob
 from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
 from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection
+from openworld.service.notifications import Broadcast
 from openworld.service.pages.router import page_router
 from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.service.state import State
@@ -89,7 +89,7 @@ def _checks_hosts(settings: ServiceSettings) -> bool:
 
 
 def _state(world: World, settings: ServiceSettings) -> State:
-    metrics, broadcast = Metrics(world), Broadcast(world)
+    metrics, broadcast = Metrics(world), Broadcast(world.notifications)
     sessions = Sessions(session_secret(settings, world), 3600 * settings.session_hours)
     return State(
         world=world,
@@ -97,7 +97,7 @@ def _state(world: World, settings: ServiceSettings) -> State:
         auth=Authenticator(world, settings, sessions),
         inputs=Inputs(world, settings),
         batcher=Batcher(world, metrics.answered),
-        clustering=ClusteringJob(world, settings.clustering_seconds, broadcast.tell),
+        clustering=ClusteringJob(world, settings.clustering_seconds, broadcast.send),
         broadcast=broadcast,
         metrics=metrics,
     )

@@ -60,7 +60,7 @@ class Batcher:
         self._waiting: list[_Order] = []
         self._working = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="openworld-recognition")
-        self.n_features = world.n_features
+        self.n_features = world.model.n_features
 
     async def recognize(
         self, X: NDArray[Any], items: Sequence[Item] | None = None, *, remember: bool = True

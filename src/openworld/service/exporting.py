@@ -17,17 +17,17 @@ from openworld.service.world import World
 
 def labelled_lines(world: World) -> Iterator[bytes]:
     """Yield every labelled sample with its feature as a line of JSON."""
-    for sample, feature in world.export_labelled():
+    for sample, feature in world.pool.labelled():
         yield _line({**dataclasses.asdict(sample), "feature": feature.tolist()})
 
 
 def labelled_npz(world: World) -> Iterator[bytes]:
     """Yield the labelled samples as a .npz file with X, y and ids."""
-    found = list(world.export_labelled())
+    found = list(world.pool.labelled())
     file = io.BytesIO()
     np.savez(
         file,
-        X=np.array([feature for _, feature in found]).reshape(len(found), world.n_features),
+        X=np.array([feature for _, feature in found]).reshape(len(found), world.model.n_features),
         y=np.array([sample.label for sample, _ in found], dtype=str),
         ids=np.array([sample.id for sample, _ in found], dtype=np.int64),
     )
@@ -36,13 +36,13 @@ def labelled_npz(world: World) -> Iterator[bytes]:
 
 def log_lines(world: World) -> Iterator[bytes]:
     """Yield every act as a line of JSON, oldest first."""
-    for event in world.export_log():
+    for event in world.history.export():
         yield _line(dataclasses.asdict(event))
 
 
 def model_file(world: World) -> Iterator[bytes]:
     """Yield the model in force as a file that `openworld.load` reads."""
-    yield world.export_model()
+    yield world.model.to_bytes()
 
 
 FORMS: dict[tuple[str, str], Callable[[World], Iterator[bytes]]] = {

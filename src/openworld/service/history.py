@@ -1,110 +1,123 @@
-"""Which acts are in force: the log folded over undo, redo and going back to a version.
-
-The log only grows. The model is a function of the acts in force, so undoing an act means folding without it.
-"""
+"""The history: listing events and versions, undo, redo, rollback."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
 
-from openworld.store.log import Entry
-
-LEARNING = frozenset({"learn", "label", "accept", "rename", "merge", "forget"})
-OTHER = frozenset({"describe", "dismiss", "merge_clusters", "split_cluster"})
-UNDOABLE = LEARNING | OTHER | {"activate"}
-
-
-@dataclass(frozen=True)
-class Line:
-    """What deciding about an act needs to know of it.
-
-    `target` is, for going back to a version, the act that made that version, 0 for the first model.
-    """
-
-    id: int
-    kind: str
-    who: str
-    digest: str
-    undoes: int | None
-    target: int
-
-    @classmethod
-    def of(cls, entry: Entry) -> Line:
-        """Return the line of a log entry."""
-        target = entry.payload["event"] if entry.kind == "activate" else 0
-        return cls(entry.id, entry.kind, entry.who, entry.digest, entry.undoes, target)
+from openworld.service.event_log import EventLog
+from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent, event_of
+from openworld.service.live_model import from_bytes
+from openworld.service.projections import ClassCounts
+from openworld.service.results import Comparison, Event, NotFound, Outcome, Refused, Version
+from openworld.service.undo import (
+    can_be_undone,
+    events_in_effect,
+    last_to_redo,
+    last_to_undo,
+    model_events,
+    undone_by,
+)
+from openworld.store import events
+from openworld.store.events import EventRecord
 
 
-def undone(lines: Sequence[Line]) -> dict[int, int]:
-    """Return, for each act that is undone, the act that does so. What is itself undone undoes nothing."""
-    by: dict[int, int] = {}
-    for line in reversed(lines):
-        if line.undoes is not None and line.id not in by:
-            by[line.undoes] = line.id
-    return by
+class History:
+    """What happened, and returning to what was before."""
 
+    def __init__(self, log: EventLog) -> None:
+        self._log, self._database = log, log.database
 
-def learnt(lines: Sequence[Line]) -> list[int]:
-    """Return the learning acts in force, ascending: they make the model.
+    def undo(self, who: str, event_id: int | None = None) -> Outcome:
+        """Undo an event: by default the person's last one that is not undone."""
+        with self._log.exclusive():
+            headers = self._log.headers
+            wanted = last_to_undo(headers, who) if event_id is None else event_id
+            if wanted is None:
+                raise NotFound("There is nothing to undo.")
+            header = self._log.header(wanted)
+            if header.kind == UndoEvent.kind:
+                return self.redo(who, wanted)
+            if wanted not in can_be_undone(headers):
+                raise Refused(f"Event {wanted} is not in effect, so it cannot be undone.")
+            return self._log.append(UndoEvent(of=header.kind), who, undoes=wanted)
 
-    Going back to a version brings back the acts that were in force then, and what was undone before no longer
-    counts; undoing that returns to where one was.
-    """
-    by = undone(lines)
-    start = max(
-        (i for i, line in enumerate(lines) if line.kind == "activate" and line.id not in by), default=-1
-    )
-    acts: dict[int, None] = {}
-    if start >= 0:
-        acts = dict.fromkeys(learnt([line for line in lines[:start] if line.id <= lines[start].target]))
-    for line in lines[start + 1 :]:
-        if line.id in by:
-            continue
-        if line.kind in LEARNING:
-            acts[line.id] = None
-        elif line.kind == "undo" and line.undoes is not None:
-            acts.pop(line.undoes, None)
-    return list(acts)
+    def redo(self, who: str, event_id: int | None = None) -> Outcome:
+        """Take back an undo: by default the person's last one, unless they did something else since.
 
+        `event_id` may be the undo or the event that it undid.
+        """
+        with self._log.exclusive():
+            by = undone_by(self._log.headers)
+            wanted = last_to_redo(self._log.headers, who) if event_id is None else event_id
+            if wanted is None:
+                raise NotFound("There is nothing to redo.")
+            if self._log.header(wanted).event_class.undoable:
+                wanted = by.get(wanted, wanted)
+            header = self._log.header(wanted)
+            if header.kind != UndoEvent.kind or header.id in by:
+                raise Refused(f"Event {wanted} is not undone, so it cannot be redone.")
+            of = self._log.header(header.undoes or 0).kind
+            return self._log.append(RedoEvent(of=of), who, undoes=wanted)
 
-def in_force(lines: Sequence[Line]) -> list[int]:
-    """Return all acts in force, ascending: with those that change the labels but not the model."""
-    by = undone(lines)
-    others = [line.id for line in lines if line.kind in OTHER and line.id not in by]
-    return sorted(learnt(lines) + others)
+    def rollback(self, version: int, who: str) -> Outcome:
+        """Return to the model of an earlier version, as a new version; labels follow."""
+        with self._log.exclusive():
+            event = self._version(version).event_id or 0
+            return self._log.append(RollbackEvent(version, event), who)
 
+    def events(self, before: int | None = None, limit: int = 100, who: str | None = None) -> list[Event]:
+        """List events, newest first; give the id of the last one as `before` to continue."""
+        with self._database.read() as connection:
+            return list(self._as_results(events.newest(connection, before, limit, who)))
 
-def last_act(lines: Sequence[Line], who: str) -> int | None:
-    """Return the last act of a person that can be undone."""
-    by, acts = undone(lines), set(in_force(lines))
-    for line in reversed(lines):
-        going_back = line.kind == "activate" and line.id not in by
-        if line.who == who and (line.id in acts or going_back):
-            return line.id
-    return None
+    def export(self) -> Iterator[Event]:
+        """Yield all events, oldest first."""
+        with self._database.read() as connection:
+            yield from self._as_results(events.read_after(connection, 0))
 
+    def _as_results(self, records: Iterable[EventRecord]) -> Iterator[Event]:
+        headers = list(self._log.headers)
+        by, in_effect = undone_by(headers), set(events_in_effect(headers))
+        for r in records:
+            undoing = None if r.id in in_effect else by.get(r.id)  # a rollback may bring back what was undone
+            yield Event(r.id, r.at, r.who, r.kind, r.payload, r.undoes, undoing, r.model_version)
 
-def last_undo(lines: Sequence[Line], who: str) -> int | None:
-    """Return the last undo of a person that can be taken back: none once they have acted again."""
-    by = undone(lines)
-    for line in reversed(lines):
-        if line.who != who or line.kind == "redo":
-            continue
-        if line.kind != "undo":
-            return None
-        if line.id not in by:
-            return line.id
-    return None
+    def versions(self, before: int | None = None, limit: int = 100) -> list[Version]:
+        """List versions of the model, newest first."""
+        with self._database.read() as connection:
+            return events.version_list(connection, before, limit)
 
+    def compare(self, a: int, b: int) -> Comparison:
+        """Tell which classes and counts differ between two versions."""
+        first, second = self._version(a), self._version(b)
+        before, after = self._counts(first), self._counts(second)
+        return Comparison(
+            a,
+            b,
+            tuple(sorted(after.keys() - before.keys())),
+            tuple(sorted(before.keys() - after.keys())),
+            {
+                label: (before[label], after[label])
+                for label in sorted(before.keys() & after.keys())
+                if before[label] != after[label]
+            },
+            first.history == second.history,
+        )
 
-def chain(base: str, digests: Sequence[str]) -> list[str]:
-    """Return the hash of each beginning of a history, from the first model alone to the whole."""
-    return list(accumulate(digests, link, initial=base))
+    def _counts(self, version: Version) -> ClassCounts:
+        """Replay the counts of a version."""
+        ids = model_events([h for h in self._log.headers if h.id <= (version.event_id or 0)])
+        with self._database.read() as connection:
+            first_model = from_bytes(events.snapshot(connection, events.snapshot_histories(connection)[0]))
+            statistics = first_model.statistics_
+            counts = ClassCounts(zip(map(str, statistics.labels), statistics.counts.tolist(), strict=True))
+            for record in events.read(connection, ids):
+                event_of(record.kind, record.payload).apply_to_labels(counts, record)
+        return counts
 
-
-def link(history: str, digest: str) -> str:
-    """Return the hash of a history with one more act."""
-    return hashlib.sha256(f"{history} {digest}".encode()).hexdigest()
+    def _version(self, number: int) -> Version:
+        with self._database.read() as connection:
+            found = events.version(connection, number)
+        if found is None:
+            raise NotFound(f"There is no version {number}.")
+        return found

@@ -43,7 +43,7 @@ class Inputs:
     @property
     def kind(self) -> Kind | None:
         """What the model's extractor takes, image or text; None where the model takes vectors alone."""
-        return None if self._world.extractor is None else self._loaded().kind
+        return None if self._world.model.extractor is None else self._loaded().kind
 
     def texts(self, texts: Sequence[str], source: str | None = None) -> tuple[Features, list[Item]]:
         """Return the features of texts."""
@@ -76,15 +76,15 @@ class Inputs:
 
     def _require(self, kind: Kind) -> Extractor:
         """Return the extractor, or raise `Conflict` where the model takes something else."""
-        if self._world.extractor is None:
+        if self._world.model.extractor is None:
             raise Conflict(
-                f"This model takes vectors of {self._world.n_features} numbers: it was not fitted on "
+                f"This model takes vectors of {self._world.model.n_features} numbers: it was not fitted on "
                 f"{'pictures' if kind == 'image' else 'texts'}."
             )
         extractor = self._loaded()
         if extractor.kind != kind:
             takes = "pictures" if extractor.kind == "image" else "texts"
-            raise Conflict(f"This model takes {takes}, or vectors of {self._world.n_features} numbers.")
+            raise Conflict(f"This model takes {takes}, or vectors of {self._world.model.n_features} numbers.")
         return extractor
 
     def _loaded(self) -> Extractor:
@@ -97,7 +97,7 @@ class Inputs:
             return self._extractor
 
     def _load(self) -> Extractor:
-        wanted = ExtractorId.from_dict(self._world.extractor or {})
+        wanted = ExtractorId.from_dict(self._world.model.extractor or {})
         if self._settings.extractor is None:
             return extractor_for(wanted)
         extractor = load_extractor(self._settings.extractor)

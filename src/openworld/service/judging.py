@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.service.acts import Features, Model
+from openworld.service.live_model import Model
 from openworld.service.results import Near
-from openworld.store.samples import Verdict
+from openworld.store.samples import Features, Verdict
 
 
 @dataclass(frozen=True)

@@ -129,11 +129,11 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return all of it in the format of Prometheus."""
-        progress = self._world.progress("")
+        progress = self._world.labels.progress("")
         for state in ("pending", "recognized", "labelled", "dismissed"):
             self._pool.labels(state).set(getattr(progress, state))
-        self._version.set(self._world.version)
-        self._classes.set(len(self._world.classes()))
+        self._version.set(self._world.model.version)
+        self._classes.set(len(self._world.classes.all()))
         with self._lock:
             latest = [period for period in list(self._periods)[-6:] if period.samples]
             n_samples = sum(period.samples for period in latest)

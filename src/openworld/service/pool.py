@@ -1,4 +1,4 @@
-"""Looking at the samples that are stored."""
+"""The unknown pool: listing and reading stored samples."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from openworld.store.pool import Ids
 from openworld.store.samples import Features
 
 _SIMILAR_BATCH = 5000
+_PENDING = PoolFilter()
 
 
 class Pool:
@@ -21,26 +22,26 @@ class Pool:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def page(self, where: PoolFilter, after: str | None, limit: int) -> Page:
-        """Return the samples after a cursor."""
+    def page(self, where: PoolFilter = _PENDING, after: str | None = None, limit: int = 100) -> Page:
+        """List samples; give the `next` of a page as `after` to continue."""
         try:
             with self._database.read() as connection:
                 return Page(*stored.page(connection, where, after, limit))
         except stored.BadCursor:
-            raise Refused(f"{after!r} is no cursor of such a list: start again without it.") from None
+            raise Refused(f"{after!r} is not a cursor of this list: start again without a cursor.") from None
 
-    def ids(self, where: PoolFilter, limit: int | None) -> list[int]:
-        """Return the ids of samples."""
+    def ids(self, where: PoolFilter = _PENDING, limit: int | None = None) -> list[int]:
+        """List the ids of samples, in the order of `page`."""
         with self._database.read() as connection:
             return stored.ids(connection, where, limit)
 
-    def count(self, where: PoolFilter) -> int:
+    def count(self, where: PoolFilter = _PENDING) -> int:
         """Count samples."""
         with self._database.read() as connection:
             return stored.count(connection, where)
 
-    def sample(self, sample_id: int) -> Sample:
-        """Return one sample."""
+    def get(self, sample_id: int) -> Sample:
+        """Return one sample, or raise `NotFound`."""
         with self._database.read() as connection:
             found = samples.find(connection, [sample_id])
         if not found:
@@ -48,7 +49,7 @@ class Pool:
         return found[sample_id]
 
     def thumbnail(self, sample_id: int) -> bytes:
-        """Return the picture of a sample."""
+        """Return the picture of a sample, or raise `NotFound`."""
         with self._database.read() as connection:
             picture = samples.thumbnail_of(connection, sample_id)
         if picture is None:
@@ -56,7 +57,7 @@ class Pool:
         return picture
 
     def features(self, sample_ids: Sequence[int]) -> Features:
-        """Return the features of samples."""
+        """Return the features of samples, shape (n, D), in the order asked for."""
         with self._database.read() as connection:
             try:
                 return samples.features_of(connection, sample_ids)
@@ -64,12 +65,12 @@ class Pool:
                 raise NotFound(f"There is no sample {error.args[0]}.") from None
 
     def pending(self) -> tuple[Ids, Ids]:
-        """Return the ids and clusters of the pending samples."""
+        """Return the ids of all pending samples, ascending, and their clusters, -1 for none."""
         with self._database.read() as connection:
             return stored.pending(connection)
 
-    def similar(self, sample_id: int, n: int) -> list[tuple[Sample, float]]:
-        """Return the pending samples nearest to one."""
+    def similar(self, sample_id: int, n: int = 20) -> list[tuple[Sample, float]]:
+        """Return the pending samples nearest to one, nearest first, with distances in feature space."""
         wanted = self.features([sample_id])[0].astype(np.float64)
         ids, squares = np.empty(0, dtype=np.int64), np.empty(0)
         with self._database.read() as connection:
@@ -78,7 +79,7 @@ class Pool:
                 ids = np.concatenate([ids, some])
                 squares = np.concatenate([squares, np.einsum("ij,ij->i", apart, apart)])
                 squares[ids == sample_id] = np.inf
-                near = np.argsort(squares, kind="stable")[:n]  # of equals the one that came first
+                near = np.argsort(squares, kind="stable")[:n]  # of equals, the one that was stored first
                 ids, squares = ids[near], squares[near]
             found = samples.find(connection, ids.tolist())
         pairs = zip(ids.tolist(), np.sqrt(squares).tolist(), strict=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
-from openworld.service.changes import Changes
 from openworld.service.judging import judge
-from openworld.service.living_model import LivingModel
+from openworld.service.live_model import LiveModel
+from openworld.service.notifications import Notifications
 from openworld.service.pool_writer import PoolWriter
 from openworld.service.rescoring import Rescorer
 from openworld.service.results import Answers, Item, Refused
@@ -18,12 +18,17 @@ from openworld.store.samples import NewSample
 
 
 class Recognition:
-    """Recognizes samples with the living model."""
+    """Recognizes samples with the live model."""
 
     def __init__(
-        self, database: Database, living: LivingModel, rescorer: Rescorer, changes: Changes, n_nearest: int
+        self,
+        database: Database,
+        model: LiveModel,
+        rescorer: Rescorer,
+        notifications: Notifications,
+        n_nearest: int,
     ) -> None:
-        self._living, self._rescorer, self._changes = living, rescorer, changes
+        self._model, self._rescorer, self._notifications = model, rescorer, notifications
         self._n_nearest = n_nearest
         self._writer = PoolWriter(database)
 
@@ -31,7 +36,7 @@ class Recognition:
         self, X: ArrayLike, items: Sequence[Item] | None, remember: bool, keep_known: bool
     ) -> Answers:
         """Name samples or answer unknown."""
-        with self._living.reading() as (model, version):
+        with self._model.reading() as (model, version):
             features = as_features(X, model.n_features_in_)
             if items is not None and len(items) != len(features):
                 raise Refused(f"There are {len(features)} samples and {len(items)} items: give one for each.")
@@ -50,9 +55,9 @@ class Recognition:
             stored = self._writer.store(new)
             for i, sample_id in zip(rows, stored, strict=True):
                 ids[i] = sample_id
-            if self._living.version != version:
-                self._rescorer.want_again(stored)
-            self._changes.tell("unknown", {"samples": len(stored)})
+            if self._model.version != version:
+                self._rescorer.rescore(stored)
+            self._notifications.publish("unknown", {"samples": len(stored)})
         return Answers(
             judgement.labels,
             judgement.decision,

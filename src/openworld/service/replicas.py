@@ -1,7 +1,7 @@
-"""Keeping in step with the other servers on the same database.
+"""Replicas: several servers on one database.
 
-What happens here is said to the others, and what they say is told here. A message may be lost; the log of
-acts is not, so each server also looks there a few times a second.
+Each server sends its notifications to the others and publishes theirs. A message may be lost, the event log
+is not, so each server also polls the log a few times a second.
 """
 
 from __future__ import annotations
@@ -9,44 +9,32 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from openworld.service.changes import Changes
-from openworld.service.results import Rescored
-from openworld.store import Database
-from openworld.store.notices import Notice, Notices
+from openworld.service.event_log import EventLog
+from openworld.service.notifications import Notifications
+from openworld.store import shared_values
+from openworld.store.notify import Message, NotifyChannel
 
-_SECONDS_BETWEEN_LOOKS = 0.25
-_SECONDS_BETWEEN_TRIES = 1.0
+_POLL_SECONDS = 0.25
+_RETRY_SECONDS = 1.0
 _logger = logging.getLogger("openworld.service")
 
 
 class Replicas:
-    """Two threads, one that speaks and one that listens; none where the database has one server.
+    """Keeps this server in step with the others; also their shared values and locks.
 
-    Parameters
-    ----------
-    database : Database
-    changes : Changes
-        What is said of it here goes to the others, and what they say comes here.
-    follow : callable
-        Takes in the acts of others, if there are any.
-    rescored : callable
-        Told of it when another has judged the pool.
+    On a shared database one thread sends and one receives; on SQLite there is one server, and no thread.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        changes: Changes,
-        follow: Callable[[], object],
-        rescored: Callable[[Rescored], object],
-    ) -> None:
-        self._changes, self._follow, self._rescored = changes, follow, rescored
-        self._notices = Notices(database)
+    def __init__(self, log: EventLog, notifications: Notifications) -> None:
+        self._log, self._notifications = log, notifications
+        self._database = log.database
+        self._channel = NotifyChannel(self._database)
         self._closing = threading.Event()
-        targets = {"speaking": self._speak, "listening": self._listen} if database.is_shared else {}
+        targets = {"sending": self._send, "receiving": self._receive} if self._database.is_shared else {}
         self._threads = [
             threading.Thread(target=target, name=f"openworld-{name}", daemon=True)
             for name, target in targets.items()
@@ -55,40 +43,57 @@ class Replicas:
             thread.start()
 
     def close(self) -> None:
-        """Leave the others."""
+        """Stop sending and receiving."""
         self._closing.set()
         for thread in self._threads:
             thread.join()
 
-    def _speak(self) -> None:
-        with self._changes.subscribe() as subscription:
-            while not self._closing.is_set():
-                change = subscription.get(_SECONDS_BETWEEN_LOOKS)
-                if change is None or not change.here:
-                    continue
-                # Of an act it is enough to know that there is one: the log tells the rest.
-                data = {} if change.kind == "act" else change.data
-                try:
-                    self._notices.send(Notice(change.kind, data))
-                except SQLAlchemyError as error:  # they will look by themselves
-                    _logger.warning("The other servers could not be told: %s", error)
+    def lock(self, name: str, *, wait: bool = True) -> AbstractContextManager[bool]:
+        """Hold a lock that one server at a time can hold; gives whether this one holds it."""
+        return self._database.advisory_lock(name, wait=wait)
 
-    def _listen(self) -> None:
+    def shared(self, name: str) -> bytes | None:
+        """Return a value that the servers share, or None."""
+        with self._database.read() as connection:
+            return shared_values.get(connection, name)
+
+    def share(self, name: str, data: bytes, *, replace: bool = True) -> bytes:
+        """Set a value that the servers share; return the value that is there then.
+
+        With ``replace=False`` a value that is there already stays.
+        """
+        with self._database.write() as connection:
+            before = None if replace else shared_values.get(connection, name)
+            if before is None:
+                shared_values.put(connection, name, data)
+        return data if before is None else before
+
+    def _send(self) -> None:
+        with self._notifications.subscribe() as subscription:
+            while not self._closing.is_set():
+                notification = subscription.get(_POLL_SECONDS)
+                if notification is None or not notification.here:
+                    continue
+                # That there is an event is enough: the others read it from the log.
+                data = {} if notification.kind == "act" else notification.data
+                try:
+                    self._channel.send(Message(notification.kind, data))
+                except SQLAlchemyError as error:  # they poll the log, too
+                    _logger.warning("Other servers could not be notified: %s", error)
+
+    def _receive(self) -> None:
         while not self._closing.is_set():
             try:
-                with self._notices.listening() as wait:
-                    self._hear(wait)
-            except Exception:  # a database that is away for a while must not end this for good
-                _logger.exception("The other servers could not be heard; trying again.")
-                self._closing.wait(_SECONDS_BETWEEN_TRIES)
+                with self._channel.listening() as receive:
+                    self._follow(receive)
+            except Exception:  # the database may be unreachable for a while
+                _logger.exception("Lost contact with the other servers; trying again.")
+                self._closing.wait(_RETRY_SECONDS)
 
-    def _hear(self, wait: Callable[[float], list[Notice]]) -> None:
+    def _follow(self, receive: Callable[[float], list[Message]]) -> None:
         while not self._closing.is_set():
-            notices = wait(_SECONDS_BETWEEN_LOOKS)
-            self._follow()
-            for notice in notices:
-                if notice.kind == "rescored":
-                    data = notice.data
-                    self._rescored(Rescored(data["version"], data["recognized"], data["returned"]))
-                if notice.kind != "act":
-                    self._changes.tell(notice.kind, notice.data, here=False)
+            messages = receive(_POLL_SECONDS)
+            self._log.follow()
+            for message in messages:
+                if message.kind != "act":
+                    self._notifications.publish(message.kind, message.data, here=False)

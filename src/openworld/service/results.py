@@ -1,4 +1,4 @@
-"""What the world answers: plain, frozen records for the HTTP API, the page and anyone else."""
+"""Results and errors of the world: frozen records for the HTTP API, the page and other callers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from openworld.store.records import (
 __all__ = [
     "Answer",
     "Answers",
-    "Change",
     "ClassInfo",
     "Cluster",
     "ClusterDraft",
@@ -39,6 +38,7 @@ __all__ = [
     "Kind",
     "Near",
     "NotFound",
+    "Notification",
     "Outcome",
     "Page",
     "PoolFilter",
@@ -54,15 +54,15 @@ __all__ = [
 
 
 class Refused(ValueError):
-    """The act cannot be done as asked; nothing was changed. The message says what to do."""
+    """The request cannot be done as it is; nothing was changed. The message says what to do."""
 
 
 class NotFound(LookupError):
-    """There is no such sample, cluster, class, act, version or key."""
+    """There is no such sample, cluster, class, event, version or key."""
 
 
 class Conflict(RuntimeError):
-    """Someone else holds the cluster, or labelled the sample otherwise; nothing was changed."""
+    """Someone else holds the cluster, or gave the sample another label; nothing was changed."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ class Page:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an act did.
+    """The outcome of a request that appends an event.
 
     `event_id` is None where there was nothing left to do, as when a client repeats a request.
-    `samples` counts the samples whose state changed. How many of the pool became known is found in the
-    background: see `World.rescored`.
+    `samples` counts the samples whose state changed. How many of the pool became known is computed in the
+    background: see `Rescorer.wait`.
     """
 
     event_id: int | None
@@ -142,7 +142,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Rescored:
-    """The pool as judged by one version: how many samples left it and how many came back."""
+    """The pool as judged by one version: how many samples left it and how many returned."""
 
     model_version: int
     recognized: int
@@ -151,7 +151,7 @@ class Rescored:
 
 @dataclass(frozen=True)
 class Event:
-    """An act of the log. `undone_by` is the act that undoes it now, if any."""
+    """An event of the log. `undone_by` is the event that undoes it now, if any."""
 
     id: int
     at: datetime
@@ -165,7 +165,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How version `b` differs from version `a`: classes, and how many samples each was learnt from."""
+    """How version `b` differs from version `a`: classes, and how many samples each was learned from."""
 
     a: int
     b: int
@@ -177,7 +177,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ClassInfo:
-    """A class the model knows. `count` is the number of samples it was learnt from."""
+    """A class the model knows. `count` is the number of samples it was learned from."""
 
     label: str
     count: float
@@ -216,11 +216,11 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Change:
-    """Something that happened, for those who watch.
+class Notification:
+    """Something that happened.
 
-    Kinds: `act` (an event, with kind, who, version), `rescored`, `clusters`, `lease`, `unknown` (new samples
-    in the pool). `here` is whether this server did it, and not another on the same database.
+    Kinds: `act` (an event was appended; with kind, who, version), `rescored`, `clusters`, `lease`, `unknown`
+    (new samples in the pool). `here` is whether this server did it, and not another on the same database.
     """
 
     id: int

@@ -66,7 +66,7 @@ def check_may_listen(settings: ServiceSettings, world: World) -> None:
     """Refuse to let others in without a key, themselves or through a proxy on this machine."""
     if (settings.is_loopback and not settings.allowed_hosts) or settings.key is not None:
         return
-    keys = world.keys()
+    keys = world.keys.all()
     if all(key.revoked_at is not None for key in keys):
         how = (
             f"Answering to {', '.join(settings.allowed_hosts)}"

@@ -1,4 +1,4 @@
-"""What the endpoints and the page share."""
+"""The parts of a running service, which the routes share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from openworld.service.api.broadcast import Broadcast
 from openworld.service.auth.authentication import Authenticator
 from openworld.service.batcher import Batcher
 from openworld.service.clustering_job import ClusteringJob
 from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
+from openworld.service.notifications import Broadcast
 from openworld.service.settings import ServiceSettings
 from openworld.service.world import World
 
@@ -31,7 +31,7 @@ class State:
     metrics: Metrics
 
     def close(self) -> None:
-        """Stop what works in the background."""
+        """Stop the background work."""
         self.broadcast.close()
         self.clustering.close()
         self.batcher.close()
@@ -39,7 +39,7 @@ class State:
 
 
 def get_state(request: Request) -> State:
-    """Return the parts of the service that a request came to."""
+    """Return the parts of the service that handles a request."""
     state: State = request.app.state.service
     return state
 

@@ -1,4 +1,4 @@
-"""The store: samples, clusters, acts and models in SQLite or PostgreSQL."""
+"""The store: samples, clusters, events and models in SQLite or PostgreSQL."""
 
 from __future__ import annotations
 

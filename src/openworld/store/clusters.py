@@ -1,4 +1,4 @@
-"""Clusters of the pool: who is in them and who holds them."""
+"""Clusters of the unknown pool: their members and their leases."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def members(connection: Connection, cluster_ids: Sequence[int]) -> list[int]:
 
 
 def replace(connection: Connection, drafts: Sequence[ClusterDraft]) -> list[int]:
-    """Set the clusters that no person holds or made, and return the ids of the drafts."""
+    """Replace the clusters that no person holds or pinned, and return the ids of the drafts."""
     held = and_(clusters.c.holder.is_not(None), clusters.c.held_until > datetime.now(UTC))
     kept = select(clusters.c.id).where(or_(clusters.c.pinned, held))
     kept_ids = set(connection.execute(kept).scalars())
@@ -96,14 +96,14 @@ def create(connection: Connection, medoid: int, *, pinned: bool) -> int:
 
 
 def move(connection: Connection, sample_ids: Sequence[int], into: int) -> None:
-    """Put samples into a cluster, which a person has made with it."""
+    """Move samples into a cluster and pin it: a person decided so."""
     for some in chunks(sample_ids):
         connection.execute(update(samples).where(samples.c.id.in_(some)).values(cluster_id=into))
     connection.execute(update(clusters).where(clusters.c.id == into).values(pinned=True))
 
 
 def move_back(connection: Connection, moved: Mapping[str, Sequence[int]], out_of: int) -> None:
-    """Put samples back into the clusters they came from, where they have not been moved since."""
+    """Move samples back to the clusters they came from, unless they were moved again since."""
     for cluster_id, sample_ids in moved.items():
         for some in chunks(sample_ids):
             connection.execute(
@@ -117,7 +117,7 @@ def move_back(connection: Connection, moved: Mapping[str, Sequence[int]], out_of
 
 
 def lease(connection: Connection, cluster_id: int, who: str, seconds: float) -> bool:
-    """Hold a cluster for some time, and tell whether that was possible: only one person holds it."""
+    """Lease a cluster for some seconds; return False where another person holds it."""
     if abs(cluster_id) > LARGEST_ID:
         return False
     now = datetime.now(UTC)
@@ -131,7 +131,7 @@ def lease(connection: Connection, cluster_id: int, who: str, seconds: float) -> 
 
 
 def release(connection: Connection, cluster_id: int, who: str) -> bool:
-    """Let go of a cluster, and tell whether the person held it."""
+    """End a lease, and return whether the person held it."""
     if abs(cluster_id) > LARGEST_ID:
         return False
     result = connection.execute(
@@ -143,7 +143,7 @@ def release(connection: Connection, cluster_id: int, who: str) -> bool:
 
 
 def held_by_others(connection: Connection, sample_ids: Sequence[int], who: str) -> str | None:
-    """Return who else holds a cluster that one of the samples is in, if anyone does."""
+    """Return another person who holds a cluster with one of the samples, or None."""
     now = datetime.now(UTC)
     for some in chunks(sample_ids):
         holder: str | None = connection.execute(

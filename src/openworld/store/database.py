@@ -1,4 +1,4 @@
-"""One database, by URL: reading, writing, taking turns, and tables brought up to date."""
+"""A database by URL: connections, the write lock, advisory locks, migrations."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NUMBER = "hashtextextended('openworld ' || :name, 0)"  # advisory locks have nu
 class Database:
     """A pool of connections with one writer at a time.
 
-    SQLite has one writer whatever one does: waiting for a lock in the process is quick, where waiting for
-    the file is a poll. It runs in WAL mode, so readers never wait, and flushes every commit to the disk.
+    SQLite allows one writer anyway: waiting for a lock in the process is quick, waiting for the file is a
+    poll. It runs in WAL mode, so readers never wait, and flushes every commit to the disk.
 
-    On PostgreSQL the writers of all servers take turns by an advisory lock: rows are then seen in the order
-    of their ids, and no two transactions ever wait for each other. Readers do not wait there either.
+    On PostgreSQL an advisory lock lets one server write at a time: rows become visible in the order of their
+    ids, and transactions never deadlock. Readers do not wait there either.
 
     Parameters
     ----------
@@ -82,24 +82,24 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection that sees one moment of the database."""
+        """Give a connection that sees one snapshot of the database."""
         with self._reading_engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Give a connection in a transaction that is committed at the end, or undone by an error."""
+        """Give a connection in a transaction that is committed at the end, or rolled back on an error."""
         with self._writing, self._writing_engine.begin() as connection:
             if self.is_shared:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_NUMBER})"), {"name": "write"})
             yield connection
 
     @contextmanager
-    def turn(self, name: str, *, wait: bool = True) -> Iterator[bool]:
-        """Let one server at a time do something; give whether it is this one's turn.
+    def advisory_lock(self, name: str, *, wait: bool = True) -> Iterator[bool]:
+        """Hold a named lock that one server at a time can hold; give whether this one holds it.
 
-        With `wait` it is, sooner or later. A server that dies has ended its turn. A database that is not
-        shared has one server, which is always its turn.
+        With `wait` it always does. A crashed server loses its locks when its connection closes. A database
+        that is not shared has one server, which needs no lock.
         """
         if not self.is_shared:
             yield True
@@ -107,15 +107,15 @@ class Database:
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             take = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
             taken = connection.execute(text(f"SELECT {take}({_NUMBER})"), {"name": name}).scalar_one()
-            mine = wait or bool(taken)
+            held = wait or bool(taken)
             try:
-                yield mine
+                yield held
             finally:
-                if mine:
-                    _end_turn(connection, name)
+                if held:
+                    _unlock(connection, name)
 
     def upsert(self, table: Table) -> Any:
-        """Return an insert that can say what to do on a conflict, which each database spells its own way."""
+        """Return an insert statement of this database's dialect, for ON CONFLICT."""
         insert: Insert = sqlite.insert(table) if self._is_sqlite else postgresql.insert(table)
         return insert
 
@@ -125,24 +125,24 @@ class Database:
 
 
 def _make_private(path: str) -> None:
-    """Create the file so that only its owner can read it: there are people's data and a secret in it."""
-    with suppress(OSError):  # whoever opens it says what is wrong
+    """Create the file readable by its owner only: it holds people's data and a secret."""
+    with suppress(OSError):  # opening the database reports the error
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def _end_turn(connection: Connection, name: str) -> None:
+def _unlock(connection: Connection, name: str) -> None:
     try:
         connection.execute(text(f"SELECT pg_advisory_unlock({_NUMBER})"), {"name": name})
-    except DBAPIError:  # the connection is lost, and the turn with it
+    except DBAPIError:  # the connection is lost, and the lock with it
         connection.invalidate()
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions begin and end where SQLAlchemy says so
+    connection.isolation_level = None  # SQLAlchemy begins and ends transactions
     cursor = connection.cursor()
     for setting in (
         "journal_mode = WAL",
-        "synchronous = FULL",  # NORMAL could lose the last acts when the power fails
+        "synchronous = FULL",  # NORMAL could lose the last events when the power fails
         f"busy_timeout = {_BUSY_MILLISECONDS}",
         "foreign_keys = ON",
     ):

@@ -1,4 +1,4 @@
-"""Listing samples, a page at a time, however many there are."""
+"""Listing samples by filter, page by page."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def page(
 ) -> tuple[list[Sample], str | None]:
     """Return the samples after a cursor and the cursor to go on with, or None at the end.
 
-    The cursor tells where the last row stood, so that a page costs the same at the beginning and at the end.
+    The cursor is the position of the last row (keyset pagination), so every page costs the same.
     """
     query = select_samples().add_columns(samples.c.cluster_rank).where(*_conditions(where))
     by_rank = where.cluster is not None
@@ -85,7 +85,7 @@ def page(
 
 
 class BadCursor(ValueError):
-    """A text that is not where a list of this kind can go on."""
+    """A cursor that does not belong to a list of this kind."""
 
 
 def _place(cursor: str, n_parts: int) -> Any:

@@ -1,4 +1,4 @@
-"""What the store keeps, as plain frozen records."""
+"""Records of the store: plain frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Role = Literal["viewer", "labeller", "admin"]
 
 @dataclass(frozen=True)
 class Item:
-    """What is known about one sample beside its feature.
+    """A sample's kind, text, source and thumbnail, beside its feature.
 
-    `thumbnail` is a small encoded picture; `source` says where the sample is from, in the client's words.
+    `thumbnail` is a small encoded picture; `source` says where the sample is from, as the client gave it.
     """
 
     kind: Kind = "vector"
@@ -27,7 +27,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Near:
-    """A class, its distance to a sample in the model's metric, and how likely the sample is of it.
+    """A class near a sample: its distance in the model's metric, and the sample's membership.
 
     `membership` is from 0 to 1, not normalized over classes; None between two classes, and for a sample
     that was stored without it.
@@ -43,8 +43,8 @@ class Sample:
     """A stored sample, without feature and thumbnail bytes.
 
     `decision`, `membership`, `answer` and `nearest` are by `model_version`, the version that last changed
-    them. `seen` counts how often the same content came to be recognized: 0 for what was only learnt.
-    `who` and `labelled_at` tell of the act that labelled or dismissed it.
+    them. `seen` counts how often the same content was sent to be recognized: 0 for what was only learned.
+    `who` and `labelled_at` are those of the event that labelled or dismissed it.
     """
 
     id: int
@@ -68,10 +68,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class PoolFilter:
-    """Which samples to list; what is None does not filter.
+    """Which samples to list; a field that is None does not filter.
 
     `nearest` is the label of the nearest class, `text` a part of text or source, whatever the case.
-    `cluster` lists members in the order of the cluster, doubtful ones last; `order` is otherwise by id.
+    With `cluster`, members come in the order of the cluster, outliers last; otherwise by id.
     """
 
     state: State | None = "pending"
@@ -88,7 +88,7 @@ class PoolFilter:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A group of unknown samples. `pinned`: merged or split by a person, left alone by the clustering."""
+    """A cluster of unknown samples. `pinned`: merged or split by a person, so clustering leaves it alone."""
 
     id: int
     medoid: int
@@ -100,7 +100,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class ClusterDraft:
-    """A cluster as the clustering job found it: members from sure to doubtful; `id` None for a new one."""
+    """A cluster found by the clustering job: members from typical to outlying; `id` None for a new one."""
 
     members: Sequence[int]
     medoid: int
@@ -109,10 +109,10 @@ class ClusterDraft:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the model and what changed in it. The newest is the one in force.
+    """A version of the model and what changed in it. The newest is the one in use.
 
     `summary` has the keys added, removed (labels), samples, classes (how many), threshold, and, once the pool
-    was scored again, recognized and returned.
+    was rescored, recognized and returned.
     """
 
     id: int

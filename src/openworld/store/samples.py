@@ -1,16 +1,16 @@
-"""Samples: storing them once each, and changing their state."""
+"""Samples: each content is stored once, with the verdict of the model on it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, and_, bindparam, case, func, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, case, or_, select, update
 
 from openworld.store.database import Database
 from openworld.store.records import Item, Near, Sample, State
@@ -28,7 +28,7 @@ POOL: tuple[State, State] = ("pending", "recognized")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one version of the model says about a sample."""
+    """The judgement of one version of the model on a sample."""
 
     answer: str | None
     decision: float
@@ -59,12 +59,12 @@ class NewSample:
     seen: int = 1
 
     def content_hash(self) -> str:
-        """Return what is the same for samples that are the same to the model and to people."""
+        """Return a hash that is equal for samples with the same feature, kind and text."""
         return content_hash(self.feature, self.item)
 
 
 def content_hash(feature: Features, item: Item) -> str:
-    """Return what is the same for samples that are the same to the model and to people."""
+    """Return a hash that is equal for samples with the same feature, kind and text."""
     digest = hashlib.sha256(f"{item.kind} {feature.dtype.str} {feature.shape} ".encode())
     digest.update(feature.tobytes())
     digest.update((item.text or "").encode())
@@ -198,73 +198,11 @@ def thumbnail_of(connection: Connection, sample_id: int) -> bytes | None:
     ).scalar_one_or_none()
 
 
-# -- states ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Mark:
-    """The state that an act gives a sample."""
-
-    state: State
-    label: str | None
-    who: str | None
-    at: datetime | None
-    event_id: int | None
-
-
-def mark(connection: Connection, marks: Mapping[int, Mark]) -> None:
-    """Set the states of samples. They stay in their cluster, where undoing finds them again."""
-    rows = [
-        {
-            "b_id": i,
-            "state": m.state,
-            "label": m.label,
-            "who": m.who,
-            "labelled_at": m.at,
-            "event_id": m.event_id,
-        }
-        for i, m in marks.items()
-    ]
-    if rows:
-        connection.execute(update(samples).where(samples.c.id == bindparam("b_id")), rows)
-
-
-def release(connection: Connection, ids: Iterable[int]) -> None:
-    """Put samples that no act holds any more back where they were before: in the pool, if they ever were."""
-    back = case((samples.c.seen > 0, "pending"), else_="dismissed")
-    for some in chunks(list(ids)):
-        connection.execute(
-            update(samples)
-            .where(samples.c.id.in_(some))
-            .values(state=back, label=None, who=None, labelled_at=None, event_id=None)
-        )
-
-
-def labelled(connection: Connection, label: str) -> list[int]:
-    """Return the samples with a label."""
-    return list(connection.execute(select(samples.c.id).where(samples.c.label == label)).scalars())
-
-
-def relabel(connection: Connection, labels: Sequence[str], into: str) -> None:
-    """Give the samples of some classes the label of another."""
-    connection.execute(update(samples).where(samples.c.label.in_(labels)).values(label=into))
-
-
-def marks(connection: Connection) -> dict[int, tuple[str, str | None, int]]:
-    """Return state, label and act of every sample that an act gave its state."""
-    rows = connection.execute(
-        select(samples.c.id, samples.c.state, samples.c.label, samples.c.event_id).where(
-            samples.c.event_id.is_not(None)
-        )
-    )
-    return {row.id: (row.state, row.label, row.event_id) for row in rows}
-
-
-# -- scoring again --------------------------------------------------------------------------------
+# -- rescoring --------------------------------------------------------------------------------------
 
 
 def pool_after(connection: Connection, after: int, limit: int) -> tuple[list[Sample], Features]:
-    """Return the next samples in the pool, or recognized out of it, with their features."""
+    """Return the next pending or recognized samples, with their features."""
     rows = connection.execute(
         select_samples()
         .where(samples.c.id > after, samples.c.state.in_(POOL))
@@ -276,17 +214,15 @@ def pool_after(connection: Connection, after: int, limit: int) -> tuple[list[Sam
 
 
 def judged_before(connection: Connection, version: int, since: datetime) -> list[int]:
-    """Return the samples in the pool, or recognized out of it, that came since a moment and were judged by an
-    earlier version.
-    """
+    """Return the pending and recognized samples stored since a moment and judged by an earlier version."""
     query = select(samples.c.id).where(
         samples.c.created_at >= since, samples.c.model_version < version, samples.c.state.in_(POOL)
     )
     return list(connection.execute(query).scalars())
 
 
-def judge_again(connection: Connection, verdicts: Mapping[int, Verdict]) -> None:
-    """Store new verdicts, except on samples that a person has dealt with meanwhile."""
+def update_verdicts(connection: Connection, verdicts: Mapping[int, Verdict]) -> None:
+    """Store new verdicts, except on samples that a person has labelled or dismissed meanwhile."""
     rows = [
         {"b_id": i, "state": "pending" if verdict.answer is None else "recognized", **verdict.row()}
         for i, verdict in verdicts.items()
@@ -298,14 +234,6 @@ def judge_again(connection: Connection, verdicts: Mapping[int, Verdict]) -> None
             ),
             rows,
         )
-
-
-def count_states(connection: Connection, who: str | None = None) -> dict[str, int]:
-    """Count samples by state, of all or of one person."""
-    query = select(samples.c.state, func.count()).group_by(samples.c.state)
-    if who is not None:
-        query = query.where(samples.c.who == who)
-    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def chunks(values: Sequence[T], size: int = _AT_ONCE) -> Iterator[Sequence[T]]:

@@ -24,17 +24,17 @@ from sqlalchemy.types import TypeDecorator
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment, kept as seconds since 1970: the same in every database and zone."""
+    """A time, stored as seconds since 1970: the same in every database and time zone."""
 
     impl = Float(53)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> float | None:
-        """Return the seconds of a moment."""
+        """Return the seconds of a time."""
         return None if value is None else value.timestamp()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Return the moment of the seconds."""
+        """Return the time of the seconds."""
         return None if value is None else datetime.fromtimestamp(value, UTC)
 
 
@@ -110,7 +110,7 @@ clusters = Table(
     sqlite_autoincrement=True,
 )
 
-# Rows are added and never changed: what is undone is told by later rows.
+# Rows are appended and never changed: an undo is a later row.
 events = Table(
     "events",
     metadata,
@@ -125,8 +125,8 @@ events = Table(
     sqlite_autoincrement=True,
 )
 
-# The number of a version is given by its maker, one above the last: of two servers that make a version at the
-# same time, one fails.
+# The server that makes a version numbers it, one above the last: of two servers that make the same number,
+# one fails.
 versions = Table(
     "versions",
     metadata,
@@ -163,8 +163,7 @@ keys = Table(
     Column("revoked_at", UtcTime),
 )
 
-# Under what a client calls its request, for the case that it is sent again.
-requests = Table(
+idempotency_keys = Table(
     "requests",
     metadata,
     Column("id", String(64), primary_key=True),
@@ -173,8 +172,8 @@ requests = Table(
     Column("answer", Text, nullable=False),
 )
 
-# What all servers on this database share and none of the other tables is for.
-kept = Table(
+# Values that all servers on this database share, such as the secret of session cookies.
+shared_values = Table(
     "kept",
     metadata,
     Column("name", String(64), primary_key=True),

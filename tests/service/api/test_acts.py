@@ -30,7 +30,7 @@ def test_from_unknown_to_known_and_back(client, unknown, things):
 
 
 def test_a_cluster_is_labelled_without_its_strays(client, unknown, world):
-    (cluster,) = world.set_clusters([ClusterDraft(unknown[:4], unknown[0])])
+    (cluster,) = world.clusters.replace([ClusterDraft(unknown[:4], unknown[0])])
     body = {"cluster_id": cluster, "without": [unknown[3]], "label": "five"}
     assert client.post("/v1/label", json=body).json()["samples"] == 3
     assert client.get(f"/v1/samples/{unknown[3]}").json()["state"] == "pending"
@@ -128,9 +128,9 @@ def test_exports(client, unknown, world, tmp_path):
     lines = client.get("/v1/export/labelled").text.splitlines()
     rows = [json.loads(line) for line in lines]
     assert [row["label"] for row in rows] == ["fünf"] * 3
-    np.testing.assert_array_equal([row["feature"] for row in rows], world.features(unknown[:3]))
+    np.testing.assert_array_equal([row["feature"] for row in rows], world.pool.features(unknown[:3]))
     data = np.load(io.BytesIO(client.get("/v1/export/labelled", params={"format": "npz"}).content))
-    np.testing.assert_array_equal(data["X"], world.features(unknown[:3]))
+    np.testing.assert_array_equal(data["X"], world.pool.features(unknown[:3]))
     assert data["y"].tolist() == ["fünf"] * 3
     assert data["ids"].tolist() == unknown[:3]
     (event,) = [json.loads(line) for line in client.get("/v1/export/log").text.splitlines()]

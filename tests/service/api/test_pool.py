@@ -16,7 +16,7 @@ def test_pages_follow_each_other_without_gap(client, unknown):
 
 def test_filters(client, unknown, world):
     client.post("/v1/dismiss", json={"sample_ids": unknown[:2]})
-    world.set_clusters([ClusterDraft(unknown[3:5], unknown[3])])
+    world.clusters.replace([ClusterDraft(unknown[3:5], unknown[3])])
     cluster = client.get("/v1/clusters").json()["clusters"][0]["id"]
     nearest = client.get(f"/v1/samples/{unknown[2]}").json()["nearest"][0]["label"]
 
@@ -55,7 +55,7 @@ def test_what_is_not_there(client):
 
 def test_similar_samples_come_nearest_first(client, unknown, world):
     found = client.get(f"/v1/samples/{unknown[0]}/similar", params={"n": 3}).json()
-    X = world.features(unknown)
+    X = world.pool.features(unknown)
     order = np.argsort(np.linalg.norm(X - X[0], axis=1))[1:4]
     assert [near["sample"]["id"] for near in found] == [unknown[i] for i in order]
     assert [near["distance"] for near in found] == sorted(near["distance"] for near in found)
@@ -66,7 +66,9 @@ def test_similar_samples_come_nearest_first(client, unknown, world):
 
 @pytest.fixture
 def clusters(client, unknown, world):
-    return world.set_clusters([ClusterDraft(unknown[:3], unknown[0]), ClusterDraft(unknown[3:], unknown[3])])
+    return world.clusters.replace(
+        [ClusterDraft(unknown[:3], unknown[0]), ClusterDraft(unknown[3:], unknown[3])]
+    )
 
 
 def test_clusters_are_listed_and_found(client, clusters, unknown):
@@ -94,7 +96,7 @@ def test_a_cluster_is_held_by_one_person(client, clusters, world, unknown):
     path = f"/v1/clusters/{clusters[0]}/lease"
     assert client.post(path).json()["holder"] == "local"
     assert client.delete(path).status_code == 204
-    world.lease_cluster(clusters[0], "ann")
+    world.clusters.lease(clusters[0], "ann")
     found = client.post(path)
     assert found.status_code == 409
     assert "ann" in found.json()["detail"]

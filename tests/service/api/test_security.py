@@ -61,7 +61,7 @@ ACCESS = [
 
 @pytest.fixture
 def keys(world):
-    return {role: world.create_key(f"the {role}", role) for role in ROLES[1:]}
+    return {role: world.keys.create(f"the {role}", role) for role in ROLES[1:]}
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_one_who_tries_many_keys_has_to_wait(locked, keys):
 def test_a_revoked_key_admits_no_more(world, keys, serving):
     with serving() as client:
         assert client.get("/v1/pool", headers=bearer(keys["viewer"])).status_code == 200
-        world.revoke_key("the viewer")
+        world.keys.revoke("the viewer")
         client.app.state.service.auth._cache.clear()  # as five seconds do
         assert client.get("/v1/pool", headers=bearer(keys["viewer"])).status_code == 401
 
@@ -174,13 +174,13 @@ def test_without_keys_one_chooses_a_name(client, unknown, world):
     client.post("/v1/dismiss", json={"sample_ids": unknown[:1]})
     assert client.get("/v1/history").json()[0]["who"] == "ann"
     assert client.post("/v1/session", json={"name": "a\0b"}).status_code == 422
-    world.create_key("key", "admin")
+    world.keys.create("key", "admin")
     client.app.state.service.auth._cache.clear()
     assert client.get("/v1/pool").status_code == 401  # a name alone admits no more
 
 
 def test_only_an_admin_undoes_what_others_did(locked, keys, world):
-    world.learn([[50, 0, 0, 0], [51, 0, 0, 0]], ["far", "far"], "someone else")
+    world.labels.learn([[50, 0, 0, 0], [51, 0, 0, 0]], ["far", "far"], "someone else")
     found = locked.post("/v1/undo", json={"event_id": 1}, headers=bearer(keys["labeller"]))
     assert found.status_code == 403
     assert "someone else" in found.json()["detail"]
@@ -262,13 +262,13 @@ def test_listening_to_others_needs_a_key(world, settings_of):
     with pytest.raises(Refused, match="openworld key create"):
         check_may_listen(settings_of(host="0.0.0.0"), world)
     check_may_listen(settings_of(host="0.0.0.0", key="a secret of many letters"), world)
-    world.create_key("gone", "admin")
-    world.revoke_key("gone")
+    world.keys.create("gone", "admin")
+    world.keys.revoke("gone")
     with pytest.raises(Refused, match="no key"):
         check_may_listen(settings_of(host="192.168.1.2"), world)
     with pytest.raises(Refused, match=r"a\.example lets others in"):  # through a proxy
         check_may_listen(settings_of(allowed_hosts="a.example"), world)
-    world.create_key("ann", "admin")
+    world.keys.create("ann", "admin")
     check_may_listen(settings_of(host="192.168.1.2"), world)
     check_may_listen(settings_of(allowed_hosts="a.example"), world)
 

@@ -69,7 +69,7 @@ def test_readiness_when_the_database_is_away(client, world, monkeypatch):
     def away(**_):
         raise OSError("gone")
 
-    monkeypatch.setattr(world, "versions", away)
+    monkeypatch.setattr(world.history, "versions", away)
     assert client.get("/ready").status_code == 503
     assert client.get("/health").status_code == 200
 

@@ -23,8 +23,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openworld.data.npy_header import read_header
 from openworld.service.api.errors import WORLD_ERRORS, Error, as_http, error_response
+from openworld.service.api.idempotency import DESCRIPTION, HEADER, MAX_LENGTH, IdempotentRequest, digest_of
 from openworld.service.api.recognition import check_batch, check_may_remember, recognized
-from openworld.service.api.repeats import DESCRIPTION, HEADER, LONGEST, Repeatable, digest_of
 from openworld.service.results import Refused
 from openworld.service.state import State
 
@@ -74,14 +74,14 @@ class ArrayRecognition:
         key = dict(scope["headers"]).get(_KEY)
         if key is None:
             return to_json(await answer())
-        once = Repeatable(service, _checked(key), digest_of(scope, body))
-        found = await once.reply(person, answer)
+        request = IdempotentRequest(service, _checked(key), digest_of(scope, body))
+        found = await request.reply(person, answer)
         return bytes(found.body) if isinstance(found, Response) else to_json(found)
 
 
 def _checked(key: bytes) -> str:
-    if not 0 < len(key) <= LONGEST:
-        raise HTTPException(422, f"{HEADER} is a text of 1 to {LONGEST} characters.")
+    if not 0 < len(key) <= MAX_LENGTH:
+        raise HTTPException(422, f"{HEADER} is a text of 1 to {MAX_LENGTH} characters.")
     return key.decode("latin-1")
 
 
@@ -198,7 +198,7 @@ def description() -> dict[str, Any]:
                     "name": HEADER,
                     "in": "header",
                     "description": DESCRIPTION,
-                    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST},
+                    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},
                 },
             ],
             "requestBody": {

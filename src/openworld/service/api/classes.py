@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from openworld.service.api.errors import errors
-from openworld.service.api.repeats import Repeated
+from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Labeller, Viewer
 from openworld.service.results import ClassInfo, Outcome, Refused
 from openworld.service.schemas import ClassBody, MergeClassesBody
@@ -27,16 +27,16 @@ def classes(
 ) -> list[ClassInfo]:
     """List the classes by name; those that begin with the search come first."""
     wanted = search.casefold().strip()
-    found = [info for info in service.world.classes() if wanted in info.label.casefold()]
+    found = [info for info in service.world.classes.all() if wanted in info.label.casefold()]
     if wanted:
         found.sort(key=lambda info: not info.label.casefold().startswith(wanted))
     return found[:limit]
 
 
 @router.post("/merge", responses=errors(404, 409))
-def merge(body: MergeClassesBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
+def merge(body: MergeClassesBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Make one class of several."""
-    return once.act(person, lambda: service.world.merge(body.labels, body.into, person.name))
+    return request.append(person, lambda: service.world.classes.merge(body.labels, body.into, person.name))
 
 
 @router.get("/{label:path}", responses=errors(404))
@@ -44,12 +44,12 @@ def class_info(
     label: ClassLabel, service: Service, _: Viewer, examples: Annotated[int, Query(ge=0, le=1000)] = 12
 ) -> ClassInfo:
     """Return a class with its nearest other class and some examples."""
-    return service.world.class_info(label, examples)
+    return service.world.classes.get(label, examples)
 
 
 @router.patch("/{label:path}", responses=errors(404, 409))
 def change(
-    label: ClassLabel, body: ClassBody, service: Service, person: Labeller, once: Repeated
+    label: ClassLabel, body: ClassBody, service: Service, person: Labeller, request: Idempotent
 ) -> list[Outcome]:
     """Rename or describe a class, or both; each is an act that can be undone."""
     if body.label is None and body.description is None:
@@ -57,14 +57,14 @@ def change(
     world, new, text, who = service.world, body.label or "", body.description or "", person.name
     outcomes, name = [], label
     if body.label is not None and new.strip() != label:
-        outcomes.append(once.act(person, lambda: world.rename(label, new, who)))
+        outcomes.append(request.append(person, lambda: world.classes.rename(label, new, who)))
         name = new.strip()
     if body.description is not None:
-        outcomes.append(once.act(person, lambda: world.describe(name, text, who)))
+        outcomes.append(request.append(person, lambda: world.classes.describe(name, text, who)))
     return outcomes
 
 
 @router.delete("/{label:path}", responses=errors(404, 409))
-def forget(label: ClassLabel, service: Service, person: Admin, once: Repeated) -> Outcome:
+def forget(label: ClassLabel, service: Service, person: Admin, request: Idempotent) -> Outcome:
     """Forget a class; its stored samples return to the pool."""
-    return once.act(person, lambda: service.world.forget(label, person.name))
+    return request.append(person, lambda: service.world.classes.forget(label, person.name))

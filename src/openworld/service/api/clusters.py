@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from openworld.service.api.errors import errors
-from openworld.service.api.repeats import Repeated
+from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Labeller, Viewer
 from openworld.service.results import Cluster, Outcome, PoolFilter
 from openworld.service.schemas import ClusterList, Id, MergeClustersBody, PoolPlaces, SplitBody
@@ -23,11 +23,11 @@ def clusters(service: Service, _: Viewer) -> ClusterList:
     """List the clusters, largest first."""
     state = service.clustering.state
     return ClusterList(
-        clusters=service.world.clusters(),
+        clusters=service.world.clusters.all(),
         running=state.running,
         done=state.done,
         total=state.total,
-        unclustered=service.world.count(PoolFilter(clustered=False)),
+        unclustered=service.world.pool.count(PoolFilter(clustered=False)),
     )
 
 
@@ -45,9 +45,9 @@ def pool_map(service: Service, _: Viewer) -> PoolPlaces:
 
 
 @router.post("/merge", responses=errors(404, 409))
-def merge(body: MergeClustersBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
+def merge(body: MergeClustersBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Make one cluster of several."""
-    return once.act(person, lambda: service.world.merge_clusters(body.cluster_ids, person.name))
+    return request.append(person, lambda: service.world.clusters.merge(body.cluster_ids, person.name))
 
 
 @router.post("/refresh", status_code=202)
@@ -60,24 +60,26 @@ def refresh(service: Service, _: Labeller) -> dict[str, str]:
 @router.get("/{cluster_id}", responses=errors(404))
 def cluster(cluster_id: ClusterId, service: Service, _: Viewer) -> Cluster:
     """Return one cluster; its samples are at /v1/pool?cluster=ID."""
-    return service.world.cluster(cluster_id)
+    return service.world.clusters.get(cluster_id)
 
 
 @router.post("/{cluster_id}/lease", responses=errors(404, 409))
 def lease(cluster_id: ClusterId, service: Service, person: Labeller) -> Cluster:
     """Hold a cluster, or hold it longer, so that nobody else works on it."""
-    return service.world.lease_cluster(cluster_id, person.name)
+    return service.world.clusters.lease(cluster_id, person.name)
 
 
 @router.delete("/{cluster_id}/lease", status_code=204, response_class=Response)
 def release(cluster_id: ClusterId, service: Service, person: Labeller) -> None:
     """Let go of a cluster."""
-    service.world.release_cluster(cluster_id, person.name)
+    service.world.clusters.release(cluster_id, person.name)
 
 
 @router.post("/{cluster_id}/split", responses=errors(404, 409))
 def split(
-    cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller, once: Repeated
+    cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller, request: Idempotent
 ) -> Outcome:
     """Move some samples of a cluster to a new one."""
-    return once.act(person, lambda: service.world.split_cluster(cluster_id, body.sample_ids, person.name))
+    return request.append(
+        person, lambda: service.world.clusters.split(cluster_id, body.sample_ids, person.name)
+    )

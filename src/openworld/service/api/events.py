@@ -1,4 +1,4 @@
-"""Changes as they happen, as server-sent events."""
+"""Notifications as server-sent events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 
 from openworld.service.api.errors import errors
 from openworld.service.auth.authorization import Viewer
-from openworld.service.results import Change
+from openworld.service.results import Notification
 from openworld.service.state import Service, State
 
 router = APIRouter(prefix="/v1", tags=["events"], responses=errors(401, 403, 429))
@@ -35,15 +35,16 @@ async def _stream(service: State) -> AsyncIterator[bytes]:
         yield b"retry: 2000\n: hello\n\n"
         while True:
             try:
-                change = await asyncio.wait_for(listener.get(), HEARTBEAT_SECONDS)
+                notification = await asyncio.wait_for(listener.get(), HEARTBEAT_SECONDS)
             except TimeoutError:
                 yield b": still here\n\n"
                 continue
-            if change is None:
+            if notification is None:
                 return
-            yield as_event(change)
+            yield as_event(notification)
 
 
-def as_event(change: Change) -> bytes:
-    """Return a change as the lines of an event."""
-    return f"id: {change.id}\nevent: {change.kind}\ndata: {json.dumps(dict(change.data))}\n\n".encode()
+def as_event(notification: Notification) -> bytes:
+    """Return a notification as a server-sent event."""
+    data = json.dumps(dict(notification.data))
+    return f"id: {notification.id}\nevent: {notification.kind}\ndata: {data}\n\n".encode()

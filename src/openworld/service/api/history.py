@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Path, Query
 
 from openworld.service.api.errors import errors
-from openworld.service.api.repeats import Repeated
+from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Labeller, Person, Viewer
 from openworld.service.results import Event, Outcome, Rescored, Version
 from openworld.service.schemas import CountChange, EventBody, Id, VersionComparison
@@ -19,23 +19,23 @@ VersionId = Annotated[Id, Path(description="The number of a version.")]
 
 
 @router.post("/undo", responses=errors(404, 409))
-def undo(body: EventBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
+def undo(body: EventBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Undo an act: by default one's last. Those of others are the admin's to undo."""
     _check_own(body.event_id, service, person)
-    return once.act(person, lambda: service.world.undo(person.name, body.event_id))
+    return request.append(person, lambda: service.world.history.undo(person.name, body.event_id))
 
 
 @router.post("/redo", responses=errors(404, 409))
-def redo(body: EventBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
+def redo(body: EventBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Do an undone act again: by default what one undid last."""
     _check_own(body.event_id, service, person)
-    return once.act(person, lambda: service.world.redo(person.name, body.event_id))
+    return request.append(person, lambda: service.world.history.redo(person.name, body.event_id))
 
 
 def _check_own(event_id: int | None, service: State, person: Person) -> None:
     if event_id is None or person.may("admin"):
         return
-    for event in service.world.history(before=event_id + 1, limit=1):
+    for event in service.world.history.events(before=event_id + 1, limit=1):
         if event.id == event_id and event.who != person.name:
             raise HTTPException(403, f"Act {event_id} is by {event.who}: only an admin may undo it for them.")
 
@@ -49,7 +49,7 @@ def history(
     who: Annotated[str | None, Query(max_length=200)] = None,
 ) -> list[Event]:
     """List acts, newest first."""
-    return service.world.history(before, limit, who)
+    return service.world.history.events(before, limit, who)
 
 
 @router.get("/versions")
@@ -60,13 +60,13 @@ def versions(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[Version]:
     """List versions of the model, newest first; the newest is in force."""
-    return service.world.versions(before, limit)
+    return service.world.history.versions(before, limit)
 
 
 @router.get("/versions/compare", responses=errors(404))
 def compare(a: Id, b: Id, service: Service, _: Viewer) -> VersionComparison:
     """Tell how version b differs from version a."""
-    found = service.world.compare_versions(a, b)
+    found = service.world.history.compare(a, b)
     return VersionComparison(
         a=a,
         b=b,
@@ -85,10 +85,10 @@ def rescored(
     timeout: Annotated[float, Query(ge=0, le=30, description="Seconds to wait.")] = 0,
 ) -> Rescored | None:
     """Tell what a version, or a later one, changed in the pool; null while that is being worked out."""
-    return service.world.rescored(min(version, service.world.version), timeout)
+    return service.world.rescorer.wait(min(version, service.world.model.version), timeout)
 
 
 @router.post("/versions/{version}/activate", responses=errors(404, 409))
-def activate(version: VersionId, service: Service, person: Admin, once: Repeated) -> Outcome:
+def activate(version: VersionId, service: Service, person: Admin, request: Idempotent) -> Outcome:
     """Go back to the model of an earlier version, as a new version."""
-    return once.act(person, lambda: service.world.activate(version, person.name))
+    return request.append(person, lambda: service.world.history.rollback(version, person.name))

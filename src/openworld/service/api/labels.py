@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from openworld.service.api.errors import errors
-from openworld.service.api.repeats import Repeated
+from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Labeller, Viewer
 from openworld.service.results import Outcome, Preview, Progress
 from openworld.service.schemas import AcceptBody, DismissBody, LabelBody, PreviewBody
@@ -15,33 +15,39 @@ router = APIRouter(prefix="/v1", tags=["label"], responses=errors(401, 403, 404,
 
 
 @router.post("/label")
-def label(body: LabelBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
+def label(body: LabelBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Give samples, or the samples of a cluster, a label, and learn them."""
     world, cluster, who = service.world, body.cluster_id, person.name
     if cluster is not None:
-        return once.act(person, lambda: world.label_cluster(cluster, body.label, who, body.without))
-    return once.act(person, lambda: world.label(body.sample_ids or [], body.label, who))
+        return request.append(
+            person, lambda: world.labels.label_cluster(cluster, body.label, who, body.without)
+        )
+    return request.append(person, lambda: world.labels.label(body.sample_ids or [], body.label, who))
 
 
 @router.post("/dismiss")
-def dismiss(body: DismissBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
+def dismiss(body: DismissBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Take samples out of the pool that are no class, or bad input."""
-    return once.act(person, lambda: service.world.dismiss(body.sample_ids, body.reason, person.name))
+    return request.append(
+        person, lambda: service.world.labels.dismiss(body.sample_ids, body.reason, person.name)
+    )
 
 
 @router.post("/accept")
-def accept(body: AcceptBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
+def accept(body: AcceptBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Say that a rejected sample is of a known class: it is learnt, and the threshold heeds it."""
-    return once.act(person, lambda: service.world.accept(body.sample_id, body.label, person.name))
+    return request.append(
+        person, lambda: service.world.labels.accept(body.sample_id, body.label, person.name)
+    )
 
 
 @router.post("/preview")
 def preview(body: PreviewBody, service: Service, _: Viewer) -> Preview:
     """Tell what labelling would change, without doing it."""
-    return service.world.preview(body.sample_ids, body.label)
+    return service.world.labels.preview(body.sample_ids, body.label)
 
 
 @router.get("/progress")
 def progress(service: Service, person: Viewer) -> Progress:
     """Count samples by state, everyone's and one's own."""
-    return service.world.progress(person.name)
+    return service.world.labels.progress(person.name)

@@ -25,10 +25,10 @@ async def health() -> Status:
 def ready(service: Service) -> Status:
     """Answer when requests can be served: the model is there and the database answers."""
     try:
-        service.world.versions(limit=1)
+        service.world.history.versions(limit=1)
     except Exception as error:
         raise HTTPException(503, "The database does not answer.") from error
-    return Status(model_version=service.world.version)
+    return Status(model_version=service.world.model.version)
 
 
 @router.get(

@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from numpy.typing import NDArray
 
 from openworld.service.api.errors import errors
-from openworld.service.api.repeats import Repeated
+from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Labeller, Person, Viewer
 from openworld.service.batcher import Reply
 from openworld.service.results import Item, Outcome, Refused
@@ -25,7 +25,7 @@ Files = Annotated[list[UploadFile], File(description="Pictures: JPEG, PNG, WebP,
 
 
 @router.post("/recognize", response_model=Recognized, responses=errors(409))
-async def recognize(body: RecognizeBody, service: Service, person: Viewer, once: Repeated) -> Any:
+async def recognize(body: RecognizeBody, service: Service, person: Viewer, request: Idempotent) -> Any:
     """Name each sample or answer unknown; unknown ones go to the pool."""
     check_may_remember(person, body.remember)
     if body.texts is not None:
@@ -34,7 +34,7 @@ async def recognize(body: RecognizeBody, service: Service, person: Viewer, once:
     else:
         vectors = body.vectors or []
         X, items = as_array(vectors, service), [Item(source=body.source)] * len(vectors)
-    return await once.reply(person, partial(recognized, service, X, items, body.remember, body.nearest))
+    return await request.reply(person, partial(recognized, service, X, items, body.remember, body.nearest))
 
 
 @router.post("/recognize/images", response_model=Recognized, responses=errors(409))
@@ -42,18 +42,18 @@ async def recognize_images(
     files: Files,
     service: Service,
     person: Viewer,
-    once: Repeated,
+    request: Idempotent,
     remember: Annotated[bool, Query(description="Put the unknown into the pool.")] = True,
     nearest: Annotated[int, Query(ge=0, le=50)] = 5,
 ) -> Any:
     """Recognize pictures, with a model that was fitted on pictures."""
     check_may_remember(person, remember)
     X, items = await _pictures(files, service)
-    return await once.reply(person, partial(recognized, service, X, items, remember, nearest))
+    return await request.reply(person, partial(recognized, service, X, items, remember, nearest))
 
 
 @router.post("/learn", responses=errors(409))
-def learn(body: LearnBody, service: Service, person: Labeller, once: Repeated) -> Outcome:
+def learn(body: LearnBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Learn labelled samples, of known and of new classes."""
     if body.texts is not None:
         check_batch(len(body.texts), service.settings.max_batch)
@@ -61,7 +61,7 @@ def learn(body: LearnBody, service: Service, person: Labeller, once: Repeated) -
     else:
         vectors = body.vectors or []
         X, items = as_array(vectors, service), [Item(source=body.source)] * len(vectors)
-    return once.act(person, lambda: service.world.learn(X, body.labels, person.name, items))
+    return request.append(person, lambda: service.world.labels.learn(X, body.labels, person.name, items))
 
 
 @router.post("/learn/images", responses=errors(409))
@@ -70,13 +70,13 @@ async def learn_images(
     labels: Annotated[list[str], Form(description="One for each picture, or one for all.")],
     service: Service,
     person: Labeller,
-    once: Repeated,
+    request: Idempotent,
 ) -> Outcome:
     """Learn labelled pictures, with a model that was fitted on pictures."""
     X, items = await _pictures(files, service)
     names = labels * len(files) if len(labels) == 1 else labels
     return await run_in_threadpool(
-        once.act, person, lambda: service.world.learn(X, names, person.name, items)
+        request.append, person, lambda: service.world.labels.learn(X, names, person.name, items)
     )
 
 

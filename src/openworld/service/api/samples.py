@@ -42,14 +42,14 @@ def pool(
     where = PoolFilter(
         None if every else state, cluster, clustered, nearest, label, source, text, since, until, newest_first
     )
-    page = service.world.pool(where, after, limit)
+    page = service.world.pool.page(where, after, limit)
     return SamplePage(samples=page.samples, next=page.next)
 
 
 @router.get("/samples/{sample_id}", responses=errors(404))
 def sample(sample_id: SampleId, service: Service, _: Viewer) -> Sample:
     """Return one sample."""
-    return service.world.sample(sample_id)
+    return service.world.pool.get(sample_id)
 
 
 @router.get("/samples/{sample_id}/similar", responses=errors(404))
@@ -57,7 +57,7 @@ def similar(
     sample_id: SampleId, service: Service, _: Viewer, n: Annotated[int, Query(ge=1, le=500)] = 20
 ) -> list[SimilarSample]:
     """List the pending samples nearest to one."""
-    found = service.world.similar(sample_id, n)
+    found = service.world.pool.similar(sample_id, n)
     return [SimilarSample(sample=sample, distance=distance) for sample, distance in found]
 
 
@@ -68,7 +68,7 @@ def similar(
 )
 def thumbnail(sample_id: SampleId, service: Service, _: Viewer, request: Request) -> Response:
     """Return the small picture of a sample."""
-    data = service.world.thumbnail(sample_id)
+    data = service.world.pool.thumbnail(sample_id)
     tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, max-age=86400"}
     if tag in request.headers.get("if-none-match", ""):

@@ -118,7 +118,7 @@ class Authenticator:
         if credentials.key is not None:
             if self._is_admin_key(credentials.key):
                 return Person("admin", "admin")
-            return _person(self._world.check_key(credentials.key))
+            return _person(self._world.keys.check(credentials.key))
         if credentials.cookie is not None:
             person = self._of_session(credentials.cookie)
             if person is not None:
@@ -138,7 +138,7 @@ class Authenticator:
         return None if self.key_required() else Person(name, "admin")
 
     def _valid_keys(self) -> list[Key]:
-        keys = self._world.keys()
+        keys = self._world.keys.all()
         return [key for key in keys if key.revoked_at is None]
 
     def _is_admin_key(self, key: str) -> bool:

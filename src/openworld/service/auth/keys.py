@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 
 from openworld.service.results import Conflict, Key, NotFound, Refused, Role
 from openworld.service.validation import check_name
-from openworld.store import Database, people
+from openworld.store import Database, keys
 
 
 class ApiKeys:
@@ -24,23 +24,23 @@ class ApiKeys:
             raise Refused(f"A role is one of {', '.join(get_args(Role))}; got {role!r}.")
         try:
             with self._database.write() as connection:
-                return people.create_key(connection, name, role)
+                return keys.create_key(connection, name, role)
         except IntegrityError as error:
             raise Conflict(f"There is a key named {name!r} already, or was: choose another name.") from error
 
     def check(self, secret: str) -> Key | None:
         """Return the key of a secret, unless there is none or it was revoked."""
         with self._database.read() as connection:
-            return people.find_key(connection, secret)
+            return keys.find_key(connection, secret)
 
     def all(self) -> list[Key]:
         """List keys by name."""
         with self._database.read() as connection:
-            return people.key_list(connection)
+            return keys.key_list(connection)
 
     def revoke(self, name: str) -> None:
         """Make a key useless."""
         with self._database.write() as connection:
-            revoked = people.revoke_key(connection, name)
+            revoked = keys.revoke_key(connection, name)
         if not revoked:
             raise NotFound(f"There is no key {name!r} to revoke.")

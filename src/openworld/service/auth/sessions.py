@@ -45,7 +45,9 @@ def session_secret(settings: ServiceSettings, world: World) -> str:
     """Return the secret of the settings, or else the one that all servers on the database share."""
     if settings.session_secret is not None:
         return settings.session_secret.get_secret_value()
-    known = world.kept("session secret")
+    known = world.replicas.shared("session secret")
     if known is None:
-        known = world.keep("session secret", secrets.token_urlsafe(32).encode("ascii"), replace=False)
+        known = world.replicas.share(
+            "session secret", secrets.token_urlsafe(32).encode("ascii"), replace=False
+        )
     return known.decode("ascii")

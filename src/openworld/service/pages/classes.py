@@ -37,7 +37,7 @@ def cards(
 
 def _cards(world: World, search: str, start: int) -> dict[str, Any]:
     wanted = search.casefold().strip()
-    labels = [info.label for info in world.classes() if wanted in info.label.casefold()]
+    labels = [info.label for info in world.classes.all() if wanted in info.label.casefold()]
     end = start + _CARDS
     return {
         "search": search,
@@ -48,8 +48,8 @@ def _cards(world: World, search: str, start: int) -> dict[str, Any]:
 
 
 def _class(world: World, label: str, n_examples: int) -> tuple[ClassInfo, list[Sample]]:
-    examples = world.pool(PoolFilter(state="labelled", label=label), limit=n_examples)
-    return world.class_info(label, 1), examples.samples
+    examples = world.pool.page(PoolFilter(state="labelled", label=label), limit=n_examples)
+    return world.classes.get(label, 1), examples.samples
 
 
 @router.get("/classes/one")
@@ -60,7 +60,7 @@ def one(request: Request, label: Annotated[str, Query(max_length=200)]) -> HTMLR
         info, samples = _class(world, label, 24)
     except NotFound as error:
         return render("message.html", message=str(error))
-    others = [other.label for other in world.classes() if other.label != label]
+    others = [other.label for other in world.classes.all() if other.label != label]
     return render(
         "class.html", info=info, samples=samples, others=others[:1000], admin=person(request).may("admin")
     )

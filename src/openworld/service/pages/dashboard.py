@@ -32,7 +32,11 @@ def figures(request: Request) -> HTMLResponse:
     """Return the part that changes."""
     world, me = world_of(request), person(request)
     return render(
-        "figures.html", me=me, version=world.version, progress=world.progress(me.name), **_figures(request)
+        "figures.html",
+        me=me,
+        version=world.model.version,
+        progress=world.labels.progress(me.name),
+        **_figures(request),
     )
 
 
@@ -40,7 +44,7 @@ def figures(request: Request) -> HTMLResponse:
 def compare(request: Request, a: Id, b: Id) -> HTMLResponse:
     """Return how two versions differ."""
     try:
-        found = world_of(request).compare_versions(a, b)
+        found = world_of(request).history.compare(a, b)
     except NotFound as error:
         return render("message.html", message=str(error))
     return render("comparison.html", comparison=found)
@@ -50,7 +54,7 @@ def compare(request: Request, a: Id, b: Id) -> HTMLResponse:
 def progress(request: Request) -> HTMLResponse:
     """Return the line that tells how far the work is."""
     world, me = world_of(request), person(request)
-    return render("progress.html", progress=world.progress(me.name), version=world.version)
+    return render("progress.html", progress=world.labels.progress(me.name), version=world.model.version)
 
 
 def _figures(request: Request) -> dict[str, Any]:
@@ -67,8 +71,8 @@ def _figures(request: Request) -> dict[str, Any]:
         "n_samples": n_samples,
         "n_requests": sum(period.requests for period in periods),
         "n_failed": sum(period.failed for period in periods),
-        "n_classes": len(state.world.classes()),
-        "versions": state.world.versions(limit=_VERSIONS),
+        "n_classes": len(state.world.classes.all()),
+        "versions": state.world.history.versions(limit=_VERSIONS),
         "width": WIDTH,
         "height": HEIGHT,
     }

@@ -34,7 +34,7 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
         "me": me,
         "path": request.url.path,
         "navigation": _NAVIGATION,
-        "progress": world.progress(me.name),
-        "version": world.version,
+        "progress": world.labels.progress(me.name),
+        "version": world.model.version,
     }
     return render(template, status, **frame, **context)

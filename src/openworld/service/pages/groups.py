@@ -41,13 +41,13 @@ class Group:
 
     def size(self, world: World) -> int:
         """Count the samples of a group that has more than a page of them."""
-        return world.count(self.filter)
+        return world.pool.count(self.filter)
 
     def page(self, world: World, after: str | None) -> tuple[Sequence[Sample], str | None]:
         """Return some samples and where the next ones start."""
         if self.like is not None:
             return self._alike(world), None
-        found = world.pool(self.filter, after, PAGE)
+        found = world.pool.page(self.filter, after, PAGE)
         return found.samples, found.next
 
     def ids(self, world: World, most: int | None = None, without: Sequence[int] = ()) -> list[int]:
@@ -55,13 +55,13 @@ class Group:
         strays = set(without)
         if self.like is not None:
             return [sample.id for sample in self._alike(world) if sample.id not in strays][:most]
-        found = world.sample_ids(self.filter, None if most is None else most + len(strays))
+        found = world.pool.ids(self.filter, None if most is None else most + len(strays))
         return [i for i in found if i not in strays][:most]
 
     def _alike(self, world: World) -> list[Sample]:
         assert self.like is not None
-        itself = world.sample(self.like)
-        others = [sample for sample, _ in world.similar(self.like, PAGE - 1)]
+        itself = world.pool.get(self.like)
+        others = [sample for sample, _ in world.pool.similar(self.like, PAGE - 1)]
         return [itself, *others] if itself.state == "pending" else others
 
 

@@ -54,10 +54,10 @@ def hints(
     world = world_of(request)
     ids = _numbers(chosen) or group_of(cluster, text, like).ids(world, _JUDGED, _numbers(without))
     try:
-        preview = world.preview(ids[:_JUDGED], label)
+        preview = world.labels.preview(ids[:_JUDGED], label)
     except (NotFound, Refused) as error:
         return render("message.html", message=str(error))
-    counts = {info.label: info.count for info in world.classes()}
+    counts = {info.label: info.count for info in world.classes.all()}
     others = list(counts) if search.strip() else _recent(world, person(request).name, counts)
     return render(
         "hints.html",
@@ -88,11 +88,11 @@ def _options(nearest: Sequence[Near], labels: Sequence[str], search: str) -> lis
 
 def _recent(world: World, who: str, known: Container[str]) -> list[str]:
     """Return the labels that the person gave last, and that are still known."""
-    labels = [event.payload.get("label") for event in world.history(limit=_RECENT, who=who)]
+    labels = [event.payload.get("label") for event in world.history.events(limit=_RECENT, who=who)]
     return [label for label in dict.fromkeys(labels) if isinstance(label, str) and label in known]
 
 
 def _taken_for(world: World, ids: Sequence[int]) -> str | None:
     """Return the class that the middle of the samples is recognized as, if any."""
-    middle = world.features(ids).mean(axis=0, keepdims=True, dtype=np.float64)
+    middle = world.pool.features(ids).mean(axis=0, keepdims=True, dtype=np.float64)
     return world.recognize(middle, remember=False).labels[0]

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from openworld.service.history import UNDOABLE
+from openworld.service.events import UNDOABLE_KINDS, event_of
 from openworld.service.pages.frame import page, world_of
 from openworld.service.pages.people import person
 from openworld.service.pages.rendering import render
@@ -35,46 +35,19 @@ def acts(request: Request, before: Id, mine: bool = False) -> HTMLResponse:
 
 def _acts(request: Request, mine: bool, before: int | None) -> dict[str, Any]:
     who = person(request).name if mine else None
-    events = world_of(request).history(before, _AT_ONCE, who)
+    events = world_of(request).history.events(before, _AT_ONCE, who)
     return {
         "mine": mine,
         "acts": [(event, _words(event)) for event in events],
-        "undoable": UNDOABLE,
+        "undoable": UNDOABLE_KINDS,
         "before": events[-1].id if len(events) == _AT_ONCE else None,
     }
 
 
 def _words(event: Event) -> str:
-    """Say what an act did."""
-    act = event.payload
-    n = len(act.get("samples", ()))
-    match event.kind:
-        case "label" | "accept":
-            extra = ", wrongly rejected" if event.kind == "accept" else ""
-            return f"labelled {n} as “{act['label']}”{extra}"
-        case "learn":
-            names = sorted(set(act["labels"]))
-            return f"taught {n} of {', '.join(f'“{name}”' for name in names[:5])}{', …' * (len(names) > 5)}"
-        case "dismiss":
-            return f"dismissed {n}" + (f": {act['reason']}" if act["reason"] else "")
-        case "rename":
-            return f"renamed “{act['old']}” to “{act['new']}”"
-        case "merge":
-            return f"merged {', '.join(f'“{label}”' for label in act['labels'])} into “{act['into']}”"
-        case "forget":
-            return f"forgot “{act['label']}”"
-        case "describe":
-            return f"described “{act['label']}”"
-        case "merge_clusters":
-            return f"merged {len(act['moved']) + 1} clusters into cluster {act['into']}"
-        case "split_cluster":
-            return f"split cluster {next(iter(act['moved']))}: a new cluster {act['into']}"
-        case "activate":
-            return f"went back to version {act['version']}"
-        case "undo":
-            return f"undid act {event.undoes}"
-        case _:
-            return f"{event.kind} {act.get('of', '')}"
+    """Say what an event did."""
+    of = f" (event {event.undoes})" if event.undoes is not None else ""
+    return event_of(event.kind, event.payload).describe() + of
 
 
 @router.get("/last-acts")
@@ -84,9 +57,9 @@ def last_acts(request: Request) -> JSONResponse:
 
 
 def _last(world: World, who: str) -> dict[str, int | None]:
-    events = world.history(limit=_LOOKED_AT, who=who)
+    events = world.history.events(limit=_LOOKED_AT, who=who)
     acts = [event for event in events if event.kind != "redo"]
-    undo = next((e.id for e in acts if e.kind in UNDOABLE and e.undone_by is None), None)
+    undo = next((e.id for e in acts if e.kind in UNDOABLE_KINDS and e.undone_by is None), None)
     open_undos = [e for e in acts if e.kind != "undo" or e.undone_by is None]
     redo = open_undos[0].id if open_undos and open_undos[0].kind == "undo" else None
     return {"undo": undo, "redo": redo}

@@ -33,7 +33,7 @@ def try_it(request: Request) -> HTMLResponse:
         kind = state.inputs.kind
     except Conflict:  # the extractor is not installed
         kind = None
-    n_features = state.world.n_features
+    n_features = state.world.model.n_features
     return page(
         request,
         "try.html",

@@ -26,14 +26,14 @@ OfGroup = Annotated[Group, Depends(group_of)]
 def unknowns(request: Request) -> HTMLResponse:
     """Show the clusters of the pool, largest first."""
     world = world_of(request)
-    clusters = world.clusters()
+    clusters = world.clusters.all()
     return page(
         request,
         "unknowns.html",
         n_clusters=len(clusters),
-        loose=world.count(PoolFilter(clustered=False)),
-        n_classes=len(world.classes()),
-        n_features=world.n_features,
+        loose=world.pool.count(PoolFilter(clustered=False)),
+        n_classes=len(world.classes.all()),
+        n_features=world.model.n_features,
         **_cards(world, clusters, 0, person(request).name),
     )
 
@@ -42,12 +42,12 @@ def unknowns(request: Request) -> HTMLResponse:
 def cards(request: Request, start: Annotated[int, Query(ge=0, le=10**6)]) -> HTMLResponse:
     """Return more cards of the list."""
     world = world_of(request)
-    return render("cards.html", **_cards(world, world.clusters(), start, person(request).name))
+    return render("cards.html", **_cards(world, world.clusters.all(), start, person(request).name))
 
 
 def _cards(world: World, clusters: list[Cluster], start: int, me: str) -> dict[str, Any]:
     shown = clusters[start : start + _CARDS]
-    rows = [(c, world.pool(PoolFilter(cluster=c.id), limit=_PREVIEWED).samples) for c in shown]
+    rows = [(c, world.pool.page(PoolFilter(cluster=c.id), limit=_PREVIEWED).samples) for c in shown]
     end = start + _CARDS
     return {"cards": rows, "mine": me, "next_start": end if end < len(clusters) else None}
 
@@ -57,7 +57,7 @@ def workbench(request: Request, group: OfGroup) -> Response:
     """Show the samples of a group, to select and name."""
     world = world_of(request)
     try:
-        cluster = world.cluster(group.cluster) if group.cluster is not None else None
+        cluster = world.clusters.get(group.cluster) if group.cluster is not None else None
         samples, more = group.page(world, None)
     except NotFound as error:
         return page(request, "gone.html", 404, message=str(error))
@@ -88,7 +88,7 @@ def ids(request: Request, group: OfGroup) -> JSONResponse:
 @router.get("/unknowns/next")
 def next_cluster(request: Request, cluster: Id | None = None) -> RedirectResponse:
     """Go to the next cluster that nobody else holds."""
-    found = after(world_of(request).clusters(), cluster or 0, person(request).name)
+    found = after(world_of(request).clusters.all(), cluster or 0, person(request).name)
     address = f"/unknowns/group?cluster={found.id}" if found else "/"
     return RedirectResponse(address, 303, {"Cache-Control": "no-store"})
 
@@ -97,8 +97,8 @@ def next_cluster(request: Request, cluster: Id | None = None) -> RedirectRespons
 def merging(request: Request, cluster: Id) -> HTMLResponse:
     """Return the clusters that one can be merged with."""
     world, me = world_of(request), person(request).name
-    others = [c for c in world.clusters() if c.id != cluster and c.holder in (None, me)][:_CARDS]
-    samples = [(c, world.pool(PoolFilter(cluster=c.id), limit=1).samples) for c in others]
+    others = [c for c in world.clusters.all() if c.id != cluster and c.holder in (None, me)][:_CARDS]
+    samples = [(c, world.pool.page(PoolFilter(cluster=c.id), limit=1).samples) for c in others]
     return render("merging.html", cluster=cluster, others=samples)
 
 
@@ -106,7 +106,7 @@ def merging(request: Request, cluster: Id) -> HTMLResponse:
 def sample(request: Request, sample_id: Id) -> HTMLResponse:
     """Return what is known of one sample, and why it was not recognized."""
     try:
-        found = world_of(request).sample(sample_id)
+        found = world_of(request).pool.get(sample_id)
     except NotFound as error:
         return render("message.html", 404, message=str(error))
     return render("sample.html", sample=found)

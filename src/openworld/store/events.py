@@ -1,4 +1,4 @@
-"""The log of acts, the versions of the model it made, and snapshots of the model."""
+"""The append-only event log, the versions of the model that events made, and snapshots of the model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from openworld.store.tables import LARGEST_ID, events, snapshots, versions
 
 
 @dataclass(frozen=True)
-class Entry:
-    """An act as it stands in the log."""
+class EventRecord:
+    """An event as it is stored; `openworld.service.events` says what each kind means.
+
+    `digest` is equal for events that do the same. `undoes` is the event that an undo or a redo cancels.
+    """
 
     id: int
     at: datetime
@@ -31,7 +34,7 @@ class Entry:
 
 
 def digest_of(kind: str, payload: Mapping[str, Any]) -> str:
-    """Return what is the same for acts that do the same."""
+    """Return a hash that is equal for events that do the same."""
     return hashlib.sha256(f"{kind} {json.dumps(payload, sort_keys=True)}".encode()).hexdigest()
 
 
@@ -42,8 +45,8 @@ def append(
     payload: Mapping[str, Any],
     model_version: int,
     undoes: int | None = None,
-) -> Entry:
-    """Add an act to the log."""
+) -> EventRecord:
+    """Append an event to the log."""
     row: dict[str, Any] = {
         "at": datetime.now(UTC),
         "who": who,
@@ -54,40 +57,40 @@ def append(
         "model_version": model_version,
     }
     event_id = connection.execute(insert(events).returning(events.c.id), row).scalar_one()
-    return Entry(id=event_id, **row)
+    return EventRecord(id=event_id, **row)
 
 
-def last(connection: Connection) -> int:
-    """Return the id of the last act, 0 where there is none."""
+def last_id(connection: Connection) -> int:
+    """Return the id of the last event, 0 for an empty log."""
     return int(connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one())
 
 
-def entries_after(connection: Connection, event_id: int) -> Iterator[Entry]:
-    """Yield the acts after one, oldest first; all of them after 0."""
+def read_after(connection: Connection, event_id: int) -> Iterator[EventRecord]:
+    """Yield the events after one, oldest first; all of them after 0."""
     query = select(events).where(events.c.id > event_id).order_by(events.c.id)
-    yield from map(_entry, connection.execute(query))
+    yield from map(_record, connection.execute(query))
 
 
-def entries(connection: Connection, ids: Sequence[int]) -> Iterator[Entry]:
-    """Yield acts by their ids, which must be ascending."""
+def read(connection: Connection, ids: Sequence[int]) -> Iterator[EventRecord]:
+    """Yield events by their ids, which must be ascending."""
     for some in chunks(ids):
         yield from map(
-            _entry, connection.execute(select(events).where(events.c.id.in_(some)).order_by(events.c.id))
+            _record, connection.execute(select(events).where(events.c.id.in_(some)).order_by(events.c.id))
         )
 
 
-def newest(connection: Connection, before: int | None, limit: int, who: str | None) -> list[Entry]:
-    """Return acts, newest first."""
+def newest(connection: Connection, before: int | None, limit: int, who: str | None) -> list[EventRecord]:
+    """Return events, newest first."""
     query = select(events).order_by(events.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(events.c.id < min(before, LARGEST_ID))
     if who is not None:
         query = query.where(events.c.who == who)
-    return [_entry(row) for row in connection.execute(query)]
+    return [_record(row) for row in connection.execute(query)]
 
 
-def _entry(row: Row[Any]) -> Entry:
-    return Entry(**row._mapping)
+def _record(row: Row[Any]) -> EventRecord:
+    return EventRecord(**row._mapping)
 
 
 # -- versions -------------------------------------------------------------------------------------
@@ -126,7 +129,7 @@ def version(connection: Connection, number: int) -> Version | None:
 
 
 def versions_of(connection: Connection, event_ids: Sequence[int]) -> list[Version]:
-    """Return the versions that acts have made."""
+    """Return the versions that events have made."""
     return [
         Version(**row._mapping)
         for some in chunks(event_ids)
@@ -135,7 +138,7 @@ def versions_of(connection: Connection, event_ids: Sequence[int]) -> list[Versio
 
 
 def amend_version(connection: Connection, number: int, more: Mapping[str, Any]) -> None:
-    """Add to what is told about a version."""
+    """Add to the summary of a version."""
     found = version(connection, number)
     if found is not None:
         summary = {**found.summary, **more}
@@ -146,13 +149,13 @@ def amend_version(connection: Connection, number: int, more: Mapping[str, Any]) 
 
 
 def add_snapshot(connection: Connection, history: str, data: bytes, *, is_base: bool = False) -> None:
-    """Keep the model of a history."""
+    """Store the model of a history."""
     row = {"history": history, "is_base": is_base, "created_at": datetime.now(UTC), "data": data}
     connection.execute(insert(snapshots), row)
 
 
 def snapshot_histories(connection: Connection) -> list[str]:
-    """Return the histories that there are snapshots of: that of the first model, then the newest first."""
+    """Return the histories with a snapshot: that of the first model, then the newest first."""
     order = (snapshots.c.is_base.desc(), snapshots.c.created_at.desc())
     return list(connection.execute(select(snapshots.c.history).order_by(*order)).scalars())
 

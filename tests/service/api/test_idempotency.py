@@ -39,22 +39,22 @@ def _acts(unknown, clusters, vectors):
 
 
 def test_every_act_sent_twice_is_done_once(client, world, unknown, things):
-    clusters = world.set_clusters(
+    clusters = world.clusters.replace(
         [ClusterDraft(unknown[:3], unknown[0]), ClusterDraft(unknown[3:], unknown[3])]
     )
     for i, (method, path, body) in enumerate(_acts(unknown, clusters, things(7, 2).tolist())):
-        n_before = len(world.history())
+        n_before = len(world.history.events())
         first, second = (client.request(method, path, json=body, headers=_key(f"{i}")) for _ in range(2))
         assert first.status_code == 200, (path, first.text)
         assert second.status_code == 200, (path, second.text)
         assert first.json() == second.json()
         n_acts = 2 if method == "PATCH" else 1
-        assert len(world.history()) == n_before + n_acts, path
-    assert [info.label for info in world.classes()] == ["a", "b", "c"]
+        assert len(world.history.events()) == n_before + n_acts, path
+    assert [info.label for info in world.classes.all()] == ["a", "b", "c"]
 
 
 def test_a_key_belongs_to_one_request_of_one_person(client, world, unknown):
-    keys = {name: world.create_key(name, "labeller") for name in ("ann", "bob")}
+    keys = {name: world.keys.create(name, "labeller") for name in ("ann", "bob")}
 
     def dismiss(who: str, sample: int):
         headers = {**_key(), "Authorization": f"Bearer {keys[who]}"}
@@ -67,7 +67,7 @@ def test_a_key_belongs_to_one_request_of_one_person(client, world, unknown):
     assert dismiss("bob", unknown[1]).json()["event_id"] == 2
     elsewhere = {**_key(), "Authorization": f"Bearer {keys['ann']}"}
     assert client.post("/v1/undo", json={}, headers=elsewhere).status_code == 422
-    assert len(world.history()) == 2
+    assert len(world.history.events()) == 2
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201])
@@ -90,8 +90,8 @@ def test_what_is_recognized_twice_under_a_key_was_seen_once(client, world, thing
     body = {"vectors": things(6, 2).tolist()}
     third, fourth = (client.post("/v1/recognize", json=body, headers=_key("json")) for _ in range(2))
     assert third.json() == fourth.json()
-    assert [sample.seen for sample in world.pool().samples] == [1, 1, 1, 1]
-    world.learn(X, ["five", "five"], "ann")
+    assert [sample.seen for sample in world.pool.page().samples] == [1, 1, 1, 1]
+    world.labels.learn(X, ["five", "five"], "ann")
     assert asked(as_npy(X)).json() == first.json()
     assert asked(as_npy(X), "new").json()["answers"][0]["label"] == "five"
     assert asked(as_npy(X + 1)).status_code == 422
@@ -125,5 +125,5 @@ def test_pictures_sent_twice_are_the_same_whatever_is_between_them(url, serving)
         for _ in range(2):
             files = {"files": ("p.png", picture(255, 255))}
             assert client.post("/v1/recognize/images", files=files, headers=_key("r")).status_code == 200
-        (sample,) = world.pool().samples
+        (sample,) = world.pool.page().samples
         assert sample.seen == 1

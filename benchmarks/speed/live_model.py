@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
-from openworld.service.acts import Lesson, apply
-from openworld.service.model_bytes import copy
+from openworld.service.events import LearnEvent
+from openworld.service.live_model import apply_change, copy
 from openworld.service.world import World
 
 SAMPLES = 3
@@ -48,7 +49,8 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
     for i in range(min(n_acts, 20)):
         X = (new[i] + 0.05 * random.standard_normal((SAMPLES, n_features))).astype(np.float32)
         start = perf_counter()
-        apply(alone, Lesson(X, [f"new {i}"] * SAMPLES))
+        event = LearnEvent([], [f"new {i}"] * SAMPLES)
+        apply_change(alone, partial(event.apply_to_model, features=X))
         times.append(perf_counter() - start)
     _report("learning in memory alone", times)
     del alone
@@ -60,9 +62,9 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
         for i in range(n_acts):
             X = (new[i] + 0.05 * random.standard_normal((SAMPLES, n_features))).astype(np.float32)
             ids = [sample for sample in world.recognize(X).sample_ids if sample is not None]
-            world.rescored()  # people take a moment between acts; the pool is scored in it
+            world.rescorer.wait()  # people take a moment between acts; the pool is scored in it
             start = perf_counter()
-            world.label(ids, f"new {i}", "ann")
+            world.labels.label(ids, f"new {i}", "ann")
             labelled.append(perf_counter() - start)
             answer = world.recognize(X[:1], remember=False)
             recognized.append(perf_counter() - start)

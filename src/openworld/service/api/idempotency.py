@@ -1,4 +1,4 @@
-"""Requests that may come twice: a client that got no answer sends its request again, under the same key."""
+"""The Idempotency-Key header: a client that got no answer may send its request again."""
 
 from __future__ import annotations
 
@@ -15,58 +15,59 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from openworld.service.auth.authorization import Person
-from openworld.service.once import Asked
+from openworld.service.idempotency import IdempotencyKey
 from openworld.service.results import Outcome
 from openworld.service.state import Service, State
 
 HEADER = "Idempotency-Key"
-LONGEST = 200
+MAX_LENGTH = 200
 DESCRIPTION = (
     "Any text, new for each request. The same request sent again under the same key is answered as before, "
     "and nothing is done twice. Kept for a day."
 )
 
 
-class Repeatable:
-    """A request that is done once under its key, if it has one."""
+class IdempotentRequest:
+    """A request that has its effect once under its key, if it has one."""
 
     def __init__(self, service: State, key: str | None, digest: str) -> None:
-        self._once, self._key, self._digest = service.world.once, key, digest
+        self._store, self._key, self._digest = service.world.idempotency, key, digest
         self._parts = count()
 
-    def act(self, person: Person, act: Callable[[], Outcome]) -> Outcome:
-        """Do an act, one of perhaps several of this request; or tell what it did before."""
+    def append(self, person: Person, append: Callable[[], Outcome]) -> Outcome:
+        """Append one of the events of this request, or return its outcome of the first time."""
         if self._key is None:
-            return act()
-        return self._once.do(Asked(person.name, self._key, self._digest, next(self._parts)), act)
+            return append()
+        key = IdempotencyKey(person.name, self._key, self._digest, next(self._parts))
+        return self._store.run(key, append)
 
     async def reply(self, person: Person, answer: Callable[[], Awaitable[dict[str, Any]]]) -> Any:
-        """Return an answer, or a response with what was answered before."""
+        """Return an answer, or a response with the answer of the first time."""
         if self._key is None:
             return await answer()
-        asked = Asked(person.name, self._key, self._digest)
-        before = await run_in_threadpool(self._once.answer, asked)
+        key = IdempotencyKey(person.name, self._key, self._digest)
+        before = await run_in_threadpool(self._store.find, key)
         if before is not None:
             return Response(before, media_type="application/json")
         found = await answer()
-        await run_in_threadpool(self._once.keep, asked, to_json(found).decode())
+        await run_in_threadpool(self._store.store, key, to_json(found).decode())
         return found
 
 
-async def _repeatable(
+async def _idempotent(
     request: Request,
     service: Service,
     key: Annotated[
-        str | None, Header(alias=HEADER, min_length=1, max_length=LONGEST, description=DESCRIPTION)
+        str | None, Header(alias=HEADER, min_length=1, max_length=MAX_LENGTH, description=DESCRIPTION)
     ] = None,
-) -> Repeatable:
-    return Repeatable(service, key, "" if key is None else await _digest_of(request))
+) -> IdempotentRequest:
+    return IdempotentRequest(service, key, "" if key is None else await _digest_of(request))
 
 
 async def _digest_of(request: Request) -> str:
     if not request.headers.get("content-type", "").startswith("multipart/"):
         return digest_of(request.scope, await request.body())
-    parts: list[bytes] = []  # what stands between them in a form is not the same when it is sent again
+    parts: list[bytes] = []  # the boundary between the parts of a form differs when it is sent again
     for name, value in (await request.form()).multi_items():
         parts.append(name.encode())
         if isinstance(value, UploadFile):
@@ -78,11 +79,11 @@ async def _digest_of(request: Request) -> str:
 
 
 def digest_of(scope: Scope, *body: bytes) -> str:
-    """Return what is the same for requests that ask the same."""
+    """Return a hash that is equal for requests that ask the same."""
     digest = hashlib.sha256()
     for part in (scope["method"].encode(), scope["path"].encode(), scope["query_string"], *body):
         digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()
 
 
-Repeated = Annotated[Repeatable, Depends(_repeatable)]
+Idempotent = Annotated[IdempotentRequest, Depends(_idempotent)]

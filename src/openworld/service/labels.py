@@ -1,15 +1,17 @@
-"""Giving samples labels, or dismissing them."""
+"""Labels: giving them to samples, dismissing samples, previews and progress."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
-from openworld.service.acts import Lesson
+from openworld.service.event_log import EventLog
+from openworld.service.events import AcceptEvent, DismissEvent, LabelEvent, LearnEvent, WorldEvent
 from openworld.service.judging import judge
 from openworld.service.results import (
     Conflict,
@@ -21,23 +23,24 @@ from openworld.service.results import (
     Refused,
     Sample,
 )
-from openworld.service.scribe import Act, Payload, Scribe
 from openworld.service.validation import as_features, check_items, check_name, check_text
 from openworld.store import clusters, samples
-from openworld.store.log import Entry
-from openworld.store.samples import Mark, NewSample
+from openworld.store.labels import count_states
+from openworld.store.samples import NewSample
 
 
-class Labeller:
-    """The acts that give samples a label or take them out of the pool."""
+class Labels:
+    """The labels that people give to samples."""
 
-    def __init__(self, scribe: Scribe, n_nearest: int) -> None:
-        self._scribe, self._n_nearest = scribe, n_nearest
-        self._database = scribe.database
+    def __init__(self, log: EventLog, n_nearest: int) -> None:
+        self._log, self._n_nearest = log, n_nearest
+        self._database = log.database
 
-    def learn(self, X: ArrayLike, labels: Sequence[str], who: str, items: Sequence[Item] | None) -> Outcome:
-        """Learn labelled samples."""
-        with self._scribe.living.reading() as (model, version):
+    def learn(
+        self, X: ArrayLike, labels: Sequence[str], who: str, items: Sequence[Item] | None = None
+    ) -> Outcome:
+        """Store and learn labelled samples, except those learned before under the same label."""
+        with self._log.model.reading() as (model, version):
             features = as_features(X, model.n_features_in_)
             names = [self._check_label(label) for label in labels]
             things = list(items) if items is not None else [Item()] * len(features)
@@ -50,20 +53,21 @@ class Labeller:
             judgement = judge(model, features, self._n_nearest)
         verdicts = judgement.verdicts(list(range(len(features))), version)
         new = [NewSample(*row, "labelled", 0) for row in zip(features, things, verdicts, strict=True)]
-        with self._scribe.acting():
-            chosen = self._not_learnt_yet(new, names)
+        with self._log.exclusive():
+            chosen = self._not_learned_yet(new, names)
             if not chosen:
-                return self._nothing("learn")
-            some, given = [new[i] for i in chosen], [names[i] for i in chosen]
+                return self._nothing(LearnEvent)
 
-            def payload(connection: Connection) -> Payload:
-                return {"samples": samples.store(self._database, connection, some), "labels": given}
+            event = LearnEvent([], [names[i] for i in chosen])
 
-            act = Act(check_name(who, "A person"), "learn", payload, len(chosen), also=_mark_labelled)
-            return self._scribe.write(act, Lesson(features[chosen], given))
+            def store(connection: Connection) -> LearnEvent:
+                ids = samples.store(self._database, connection, [new[i] for i in chosen])
+                return replace(event, samples=ids)
 
-    def _not_learnt_yet(self, new: Sequence[NewSample], labels: Sequence[str]) -> list[int]:
-        """Return which samples are to be learnt: each content once."""
+            return self._log.append(event, who, features=features[chosen], complete=store)
+
+    def _not_learned_yet(self, new: Sequence[NewSample], labels: Sequence[str]) -> list[int]:
+        """Return which samples are to be learned: each content once."""
         hashes = [sample.content_hash() for sample in new]
         with self._database.read() as connection:
             known = {digest: label for digest, (_, label) in samples.find_content(connection, hashes).items()}
@@ -72,76 +76,70 @@ class Labeller:
             before = known.get(digest)
             if before is not None and before != label:
                 raise Conflict(
-                    f"Sample {i} is labelled {before!r} already, not {label!r}: undo that act first."
+                    f"Sample {i} is labelled {before!r} already, not {label!r}: undo that label first."
                 )
             if before is None:
                 chosen.append(i)
             known[digest] = label
         return chosen
 
-    def label(self, sample_ids: Sequence[int], label: str, who: str, kind: str = "label") -> Outcome:
-        """Give samples a label, and learn them; `kind` is accept for known ones that were rejected."""
+    def label(self, sample_ids: Sequence[int], label: str, who: str) -> Outcome:
+        """Give stored samples a label, of a known or a new class, and learn them.
+
+        Samples that have this label already are skipped; one with another label is a `Conflict`.
+        """
+        return self._label(LabelEvent, sample_ids, label, who)
+
+    def label_cluster(self, cluster_id: int, label: str, who: str, without: Sequence[int] = ()) -> Outcome:
+        """Label the pending samples of a cluster, except those in `without`."""
+        with self._log.exclusive():
+            with self._database.read() as connection:
+                members = clusters.members(connection, [cluster_id])
+            excluded = set(without)
+            ids = [i for i in members if i not in excluded]
+            if not ids:
+                raise NotFound(f"Cluster {cluster_id} has no samples to label.")
+            return self.label(ids, label, who)
+
+    def accept(self, sample_id: int, label: str, who: str) -> Outcome:
+        """Label a rejected sample as one of a known class; the threshold takes it into account."""
+        return self._label(AcceptEvent, [sample_id], label, who)
+
+    def _label(self, kind: type[LabelEvent], sample_ids: Sequence[int], label: str, who: str) -> Outcome:
         name = self._check_label(label)
-        with self._scribe.acting():
+        with self._log.exclusive():
             found = self._find(sample_ids, who)
             for sample in found:
                 if sample.label not in (None, name):
                     raise Conflict(
                         f"Sample {sample.id} was labelled {sample.label!r} by {sample.who}, not {name!r}: "
-                        "undo that act first."
+                        "undo that label first."
                     )
-            ids = [sample.id for sample in found if sample.label is None]
-            if kind == "accept" and name not in self._labels():
+            if kind is AcceptEvent and name not in self._names():
                 raise NotFound(f"There is no class {name!r} yet: label the sample to make one.")
-            if not ids:
-                return self._nothing(kind)
-            with self._database.read() as connection:
-                features = samples.features_of(connection, ids)
-            payload = {"samples": ids, "label": name}
-            act = Act(check_name(who, "A person"), kind, payload, len(ids), also=_mark_labelled)
-            return self._scribe.write(act, Lesson(features, [name] * len(ids), kind == "accept"))
-
-    def label_cluster(self, cluster_id: int, label: str, who: str, without: Sequence[int]) -> Outcome:
-        """Label the pending samples of a cluster, except some."""
-        with self._scribe.acting():
-            with self._database.read() as connection:
-                members = clusters.members(connection, [cluster_id])
-            strays = set(without)
-            ids = [i for i in members if i not in strays]
-            if not ids:
-                raise NotFound(f"Cluster {cluster_id} has no samples to label.")
-            return self.label(ids, label, who)
+            ids = [sample.id for sample in found if sample.label is None]
+            return self._log.append(kind(ids, name), who) if ids else self._nothing(kind)
 
     def dismiss(self, sample_ids: Sequence[int], reason: str, who: str) -> Outcome:
-        """Take samples out of the pool."""
+        """Take samples out of the pool: bad input, or not a class."""
         check_text(reason, "The reason")
-        with self._scribe.acting():
+        with self._log.exclusive():
             found = self._find(sample_ids, who)
             for sample in found:
                 if sample.state == "labelled":
-                    raise Conflict(f"Sample {sample.id} is labelled {sample.label!r}: undo that act first.")
+                    raise Conflict(f"Sample {sample.id} is labelled {sample.label!r}: undo that label first.")
             ids = [sample.id for sample in found if sample.state != "dismissed"]
-            if not ids:
-                return self._nothing("dismiss")
-
-            def also(connection: Connection, entry: Entry) -> None:
-                gone = Mark("dismissed", None, entry.who, entry.at, entry.id)
-                samples.mark(connection, dict.fromkeys(ids, gone))
-
-            payload = {"samples": ids, "reason": reason}
-            return self._scribe.write(
-                Act(check_name(who, "A person"), "dismiss", payload, len(ids), also=also)
-            )
+            return self._log.append(DismissEvent(ids, reason), who) if ids else self._nothing(DismissEvent)
 
     def preview(self, sample_ids: Sequence[int], label: str) -> Preview:
-        """Tell what labelling samples would change."""
+        """Tell what labelling these samples would change, without doing it."""
         found = self._find(sample_ids, None)
         with self._database.read() as connection:
             features = samples.features_of(connection, [sample.id for sample in found])
-        labels = self._labels()
-        with self._scribe.living.reading() as (model, _):
-            middle = features.mean(axis=0, keepdims=True, dtype=np.float64)
-            nearest = judge(model, middle, self._n_nearest).nearest(0)
+        labels = self._names()
+        with self._log.model.reading() as (model, _):
+            mean = features.mean(axis=0, keepdims=True, dtype=np.float64)
+            nearest = judge(model, mean, self._n_nearest).nearest(0)
         problem = None
         try:
             label = self._check_label(label)
@@ -158,9 +156,9 @@ class Labeller:
         )
 
     def progress(self, who: str) -> Progress:
-        """Count samples by state, of all and of one person."""
+        """Count samples by state, of all people and of one."""
         with self._database.read() as connection:
-            all_, mine = samples.count_states(connection), samples.count_states(connection, who)
+            all_, mine = count_states(connection), count_states(connection, who)
         return Progress(
             all_.get("pending", 0),
             all_.get("recognized", 0),
@@ -171,7 +169,7 @@ class Labeller:
         )
 
     def _find(self, sample_ids: Sequence[int], who: str | None) -> list[Sample]:
-        """Return samples in the order given, or raise; with `who`, none that another person holds."""
+        """Return samples in the order given; with `who`, raise `Conflict` where another person holds one."""
         ids = list(dict.fromkeys(sample_ids))
         if not ids:
             raise Refused("No samples were given.")
@@ -187,33 +185,22 @@ class Labeller:
 
     def _check_label(self, label: str) -> str:
         name = check_name(label)
-        with self._scribe.living.reading() as (model, _):
+        with self._log.model.reading() as (model, _):
             if name == model.unknown_label_:
                 raise Refused(f"{name!r} is what the model calls unknown: choose another name.")
         return name
 
-    def _labels(self) -> list[str]:
-        with self._scribe.living.reading() as (model, _):
+    def _names(self) -> list[str]:
+        with self._log.model.reading() as (model, _):
             return [str(label) for label in model.classes_]
 
-    def _nothing(self, kind: str) -> Outcome:
-        return Outcome(None, kind, self._scribe.living.version)
-
-
-def _mark_labelled(connection: Connection, entry: Entry) -> None:
-    ids = entry.payload["samples"]
-    labels = entry.payload["labels"] if entry.kind == "learn" else [entry.payload["label"]] * len(ids)
-    samples.mark(
-        connection,
-        {
-            i: Mark("labelled", label, entry.who, entry.at, entry.id)
-            for i, label in zip(ids, labels, strict=True)
-        },
-    )
+    def _nothing(self, kind: type[WorldEvent]) -> Outcome:
+        """Return the outcome of a request that left nothing to do."""
+        return Outcome(None, kind.kind, self._log.model.version)
 
 
 def _similar_names(label: str, labels: Sequence[str]) -> tuple[str, ...]:
-    """Return other labels that look much like one, best first."""
+    """Return other labels that look similar, most similar first."""
     folded: dict[str, list[str]] = {}
     for name in labels:
         if name != label:

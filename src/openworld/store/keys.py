@@ -1,32 +1,19 @@
-"""What people say about classes, and the keys they come with."""
+"""API keys; the database holds hashes of the secrets."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from openworld.store.records import Key, Role
-from openworld.store.tables import descriptions, keys
-
-
-def get_descriptions(connection: Connection) -> dict[str, str]:
-    """Return the descriptions of classes."""
-    return {row.label: row.text for row in connection.execute(select(descriptions))}
-
-
-def set_descriptions(connection: Connection, texts: Mapping[str, str]) -> None:
-    """Replace all descriptions."""
-    connection.execute(delete(descriptions))
-    if texts:
-        connection.execute(insert(descriptions), [{"label": k, "text": v} for k, v in texts.items()])
+from openworld.store.tables import keys
 
 
 def create_key(connection: Connection, name: str, role: Role) -> str:
-    """Make a key and return its secret. A random secret of 256 bits needs no slow hash."""
+    """Create a key and return its secret. A random secret of 256 bits needs no slow hash."""
     secret = "ow_" + secrets.token_urlsafe(32)
     row = {"name": name, "role": role, "hash": _hash(secret), "created_at": datetime.now(UTC)}
     connection.execute(insert(keys), row)
@@ -34,7 +21,7 @@ def create_key(connection: Connection, name: str, role: Role) -> str:
 
 
 def find_key(connection: Connection, secret: str) -> Key | None:
-    """Return the key of a secret, unless it was revoked."""
+    """Return the key with this secret, unless it was revoked."""
     query = select(keys.c.name, keys.c.role, keys.c.created_at, keys.c.revoked_at)
     row = connection.execute(
         query.where(keys.c.hash == _hash(secret), keys.c.revoked_at.is_(None))
@@ -49,7 +36,7 @@ def key_list(connection: Connection) -> list[Key]:
 
 
 def revoke_key(connection: Connection, name: str) -> bool:
-    """Revoke a key, and tell whether there was one to revoke."""
+    """Revoke a key, and return whether there was one to revoke."""
     result = connection.execute(
         update(keys)
         .where(keys.c.name == name, keys.c.revoked_at.is_(None))

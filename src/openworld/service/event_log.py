@@ -1,0 +1,376 @@
+"""The event log: appends events one at a time, and keeps the live model equal to what the log says.
+
+An event is first applied to the copy of the model that nobody reads, so one that the model refuses is never
+written; then it is written in one transaction; then the changed copy is published. After a crash the model is
+replayed from the log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from openworld.model_file import dumps
+from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent, WorldEvent, event_of
+from openworld.service.live_model import LiveModel, Model, apply_change, from_bytes
+from openworld.service.notifications import Notifications
+from openworld.service.projections import LabelProjection
+from openworld.service.results import Conflict, NotFound, Outcome, Refused
+from openworld.service.settings import WorldSettings
+from openworld.service.undo import (
+    EventHeader,
+    events_in_effect,
+    extend_hash,
+    history_hashes,
+    model_events,
+)
+from openworld.service.validation import check_name
+from openworld.store import Database, events, labels
+from openworld.store.events import EventRecord
+from openworld.store.samples import Features, features_of
+
+InTransaction = Callable[[Connection, Outcome], None]
+
+_WORTH = 10  # a snapshot is due when replay would take this many times as long as writing it
+_SIMULTANEOUS = "Another server appended an event at the same moment: try again."
+
+
+@dataclass(frozen=True)
+class _NewVersion:
+    """A model that is prepared but not published: the labels before, and the model after.
+
+    `history` has the ids and the hashes of the events in effect where they are not just one event more.
+    """
+
+    labels_before: set[str]
+    model: Model
+    history: tuple[list[int], list[str]] | None = None
+
+
+class EventLog:
+    """Appends events and publishes the model that they make.
+
+    Attributes
+    ----------
+    model : LiveModel
+    headers : list of EventHeader
+        The whole log, without payloads.
+    """
+
+    def __init__(self, database: Database, settings: WorldSettings, notifications: Notifications) -> None:
+        self.database = database
+        self._settings, self._notifications = settings, notifications
+        self._lock = threading.RLock()
+        self._is_exclusive = False
+        self._in_transaction: InTransaction | None = None
+        with database.read() as connection:
+            self.headers = [EventHeader.of(record) for record in events.read_after(connection, 0)]
+            version = events.version_list(connection, limit=1)[0].id
+            self._base = events.snapshot_histories(connection)[0]
+        self._ids = model_events(self.headers)
+        self._hashes = self._hashes_of(self.headers, self._ids)
+        self._since_snapshot, self._replay_seconds, self._snapshot_seconds = 0, 0.0, 0.0
+        self.model = LiveModel(self._replayed(self._ids, self._hashes), version)
+
+    # -- appending --------------------------------------------------------------------------------
+
+    @contextmanager
+    def exclusive(self, in_transaction: InTransaction | None = None) -> Iterator[None]:
+        """Let one thread of one server check what an event relies on and append it; may be nested.
+
+        Parameters
+        ----------
+        in_transaction : callable, optional
+            Called with the outcome in the transaction of each event that is appended inside the block.
+        """
+        with self._lock:
+            if self._is_exclusive:
+                yield
+                return
+            with self.database.advisory_lock("act"):
+                self._follow()
+                self._is_exclusive, self._in_transaction = True, in_transaction
+                try:
+                    yield
+                finally:
+                    self._is_exclusive, self._in_transaction = False, None
+
+    def append(
+        self,
+        event: WorldEvent,
+        who: str,
+        *,
+        undoes: int | None = None,
+        features: Features | None = None,
+        complete: Callable[[Connection], WorldEvent] | None = None,
+    ) -> Outcome:
+        """Append an event and show its effects; where it raises, nothing has changed.
+
+        Parameters
+        ----------
+        event : WorldEvent
+        who : str
+        undoes : int, optional
+            The event that an undo or a redo cancels.
+        features : array, optional
+            Features of the event's samples, where the samples are not stored yet.
+        complete : callable, optional
+            Returns the event with the ids that are only known inside its transaction.
+        """
+        who = check_name(who, "A person")
+        with self.exclusive():
+            started = perf_counter()
+            version = self._prepare(event, who, undoes, features)
+            outcome = self._commit(event, who, undoes, version, complete)
+            if event.changes_model:
+                self._since_snapshot += 1
+                self._replay_seconds += perf_counter() - started
+            return outcome
+
+    def _prepare(
+        self, event: WorldEvent, who: str, undoes: int | None, features: Features | None
+    ) -> _NewVersion | None:
+        """Make the model that the event leads to, unless that is the model in use."""
+        if event.rewinds:
+            ids = model_events([*self.headers, self._next_header(event, who, undoes)])
+            if ids == self._ids:
+                return None
+            hashes = self._hashes_of(self.headers, ids)
+            before = self._labels()
+            return _NewVersion(before, self.model.replace(self._replayed(ids, hashes)), (ids, hashes))
+        if not event.changes_model:
+            return None
+        if features is None:
+            with self.database.read() as connection:
+                features = features_of(connection, event.learned)
+        before = self._labels()
+        return _NewVersion(before, self.model.prepare([partial(event.apply_to_model, features=features)]))
+
+    def _next_header(self, event: WorldEvent, who: str, undoes: int | None) -> EventHeader:
+        target = event.event if isinstance(event, RollbackEvent) else 0
+        return EventHeader(self._last_id() + 1, event.kind, who, "", undoes, target)
+
+    def _commit(
+        self,
+        event: WorldEvent,
+        who: str,
+        undoes: int | None,
+        version: _NewVersion | None,
+        complete: Callable[[Connection], WorldEvent] | None,
+    ) -> Outcome:
+        number = self.model.version + (version is not None)
+        added, removed = _difference(version)
+        try:
+            with self.database.write() as connection:
+                if events.last_id(connection) != self._last_id():
+                    raise Conflict(_SIMULTANEOUS)
+                if complete is not None:
+                    event = complete(connection)
+                record = events.append(connection, who, event.kind, event.payload, number, undoes)
+                self._write_effects(connection, event, record)
+                if version is not None:
+                    ids, hashes = version.history or (
+                        [*self._ids, record.id],
+                        [*self._hashes, extend_hash(self._hashes[-1], record.digest)],
+                    )
+                    summary = {
+                        "added": added,
+                        "removed": removed,
+                        "samples": event.n_samples,
+                        "classes": len(version.model.statistics_),
+                        "threshold": version.model.threshold_,
+                    }
+                    events.add_version(connection, number, record.id, hashes[-1], summary)
+                outcome = Outcome(record.id, event.kind, number, event.n_samples, added, removed)
+                if self._in_transaction is not None:
+                    self._in_transaction(connection, outcome)
+        except BaseException as error:
+            if version is not None:
+                self.model.discard()
+            if isinstance(error, IntegrityError):
+                raise Conflict(_SIMULTANEOUS) from error
+            raise
+        self.headers.append(EventHeader.of(record))
+        if version is not None:
+            self._ids, self._hashes = ids, hashes
+            self.model.publish(number)
+        self._notify(record, event, added, removed, here=True)
+        return outcome
+
+    def _write_effects(self, connection: Connection, event: WorldEvent, record: EventRecord) -> None:
+        """Change the stored labels and clusters as the event says."""
+        if not event.rewinds:
+            event.apply_to_labels(labels.LabelTable(connection), record)
+            event.apply_to_clusters(connection)
+            return
+        projection = LabelProjection()
+        for past in events.read(connection, events_in_effect([*self.headers, EventHeader.of(record)])):
+            event_of(past.kind, past.payload).apply_to_labels(projection, past)
+        labels.replace_all(connection, projection.states, projection.descriptions)
+        if isinstance(event, UndoEvent):
+            self._read_event(connection, record.undoes).revert_clusters(connection)
+        elif isinstance(event, RedoEvent):
+            undo = self.header(record.undoes or 0)
+            self._read_event(connection, undo.undoes).apply_to_clusters(connection)
+
+    def _read_event(self, connection: Connection, event_id: int | None) -> WorldEvent:
+        (record,) = events.read(connection, [event_id or 0])
+        return event_of(record.kind, record.payload)
+
+    def header(self, event_id: int) -> EventHeader:
+        """Return the header of an event, or raise `NotFound`."""
+        for header in reversed(self.headers):
+            if header.id == event_id:
+                return header
+        raise NotFound(f"There is no event {event_id}.")
+
+    def _last_id(self) -> int:
+        return self.headers[-1].id if self.headers else 0
+
+    def _labels(self) -> set[str]:
+        with self.model.reading() as (model, _):
+            return {str(label) for label in model.statistics_.labels}
+
+    # -- replay -----------------------------------------------------------------------------------
+
+    def _replayed(self, ids: Sequence[int], hashes: Sequence[str]) -> Model:
+        """Replay events onto the snapshot of the longest prefix of their history that has one."""
+        with self.database.read() as connection:
+            stored = set(events.snapshot_histories(connection))
+            n_known = max(i for i, history in enumerate(hashes) if history in stored)
+            started = perf_counter()
+            model = from_bytes(events.snapshot(connection, hashes[n_known]))
+            self._snapshot_seconds = perf_counter() - started  # writing one takes about as long
+            for record in events.read(connection, ids[n_known:]):
+                try:
+                    apply_change(model, model_change(connection, record))
+                except Refused as error:
+                    raise Refused(
+                        f"Event {record.id} ({record.kind} by {record.who}) builds on this: undo that one "
+                        f"first. ({error})"
+                    ) from error
+        return model
+
+    def _hashes_of(self, headers: Sequence[EventHeader], ids: Sequence[int]) -> list[str]:
+        digests = {header.id: header.digest for header in headers}
+        return history_hashes(self._base, [digests[i] for i in ids])
+
+    # -- replicas ---------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Apply the events that other servers have appended."""
+        with self._lock:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Apply events of other servers, and own ones whose commit was not acknowledged.
+
+        Events that undo each other make new versions of the same model: only the number changes then.
+        """
+        with self.database.read() as connection:
+            new = list(events.read_after(connection, self._last_id()))
+            if not new:
+                return
+            versions = {
+                version.event_id: version
+                for version in events.versions_of(connection, [record.id for record in new])
+            }
+            number = events.version_list(connection, limit=1)[0].id
+            headers = [*self.headers, *map(EventHeader.of, new)]
+            ids, n_known = model_events(headers), len(self._ids)
+            changes = None
+            if ids[:n_known] == self._ids:
+                changes = [
+                    model_change(connection, record) for record in events.read(connection, ids[n_known:])
+                ]
+        if ids != self._ids:
+            hashes = self._hashes_of(headers, ids)
+            if changes is not None:
+                self.model.prepare(changes)
+            else:
+                self.model.replace(self._replayed(ids, hashes))
+            self._ids, self._hashes = ids, hashes
+            self.model.publish(number)
+        else:
+            self.model.renumber(number)
+        self.headers = headers
+        for record in new:
+            summary = versions[record.id].summary if record.id in versions else {}
+            event = event_of(record.kind, record.payload)
+            self._notify(record, event, summary.get("added", []), summary.get("removed", []), here=False)
+
+    def _notify(
+        self,
+        record: EventRecord,
+        event: WorldEvent,
+        added: Sequence[str],
+        removed: Sequence[str],
+        *,
+        here: bool,
+    ) -> None:
+        data = {
+            "event": record.id,
+            "kind": record.kind,
+            "who": record.who,
+            "version": record.model_version,
+            "samples": event.n_samples,
+            "added": added,
+            "removed": removed,
+        }
+        self._notifications.publish("act", data, here=here)
+
+    # -- snapshots --------------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Let the other copy of the live model learn what the one in use has learned."""
+        with self._lock:
+            self.model.catch_up()
+
+    def snapshot_due(self, times: int = 1) -> bool:
+        """Tell whether a restart would replay for so long that a snapshot is worth its cost.
+
+        Events wait while a snapshot is written, so a model that takes long to write gets fewer.
+        """
+        settings = self._settings
+        seconds = max(settings.snapshot_seconds, _WORTH * self._snapshot_seconds)
+        return (
+            self._since_snapshot >= times * settings.snapshot_events
+            or self._replay_seconds >= times * seconds
+        )
+
+    def snapshot(self) -> None:
+        """Store the model in use, and delete old snapshots."""
+        started = perf_counter()
+        with ExitStack() as reading:
+            with self._lock:
+                model, _ = reading.enter_context(self.model.reading())
+                history = self._hashes[-1]
+                self._since_snapshot, self._replay_seconds = 0, 0.0
+            data = dumps(model)
+        with self.database.write() as connection:
+            stored = events.snapshot_histories(connection)
+            if history not in stored:
+                events.add_snapshot(connection, history, data)
+                events.drop_snapshots(connection, stored[self._settings.snapshots_kept :])
+        self._snapshot_seconds = perf_counter() - started
+
+
+def model_change(connection: Connection, record: EventRecord) -> Callable[[Model], None]:
+    """Return what a stored event does to a model."""
+    event = event_of(record.kind, record.payload)
+    return partial(event.apply_to_model, features=features_of(connection, event.learned))
+
+
+def _difference(version: _NewVersion | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the labels that were added and those that were removed."""
+    if version is None:
+        return (), ()
+    after = {str(label) for label in version.model.statistics_.labels}
+    return tuple(sorted(after - version.labels_before)), tuple(sorted(version.labels_before - after))

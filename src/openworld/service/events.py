@@ -1,0 +1,406 @@
+"""The events of the service: one class per kind.
+
+An event is something that a person did. It is appended to the event log and never changed; model, labels and
+versions are computed from the events in effect. Each class says in one place
+
+- its payload: the fields of the class, stored as JSON,
+- what it does to a model: `apply_to_model`,
+- what it does to labels, descriptions and class counts: `apply_to_labels`,
+- what it does to clusters: `apply_to_clusters` and `revert_clusters`,
+- whether it can be undone: `undoable`,
+- how the history words it: `describe`.
+
+A new kind is a new class here, listed in `EVENT_KINDS`, and a route that appends it. Databases hold kinds and
+payloads, so neither may be renamed without a migration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from sqlalchemy import Connection
+
+from openworld.service.live_model import Model
+from openworld.service.projections import LabelTarget
+from openworld.store import clusters
+from openworld.store.events import EventRecord
+from openworld.store.samples import Features
+
+
+@dataclass(frozen=True)
+class WorldEvent:
+    """An event before it is stored; the base of all kinds. By default it has no effect on anything.
+
+    Attributes
+    ----------
+    kind : str
+        The name under which it is stored.
+    changes_model : bool
+        Whether it makes a new version, by `apply_to_model`.
+    rewinds : bool
+        Whether it changes which other events are in effect: undo, redo, rollback. The event log then replays.
+    undoable : bool
+    """
+
+    kind: ClassVar[str]
+    changes_model: ClassVar[bool] = False
+    rewinds: ClassVar[bool] = False
+    undoable: ClassVar[bool] = True
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The fields, as they are stored."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples whose state or cluster changes."""
+        return 0
+
+    @property
+    def learned(self) -> Sequence[int]:
+        """The samples whose features `apply_to_model` takes."""
+        return ()
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Change a model; may raise ValueError, TypeError or LookupError where the model refuses."""
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Change labels, descriptions and counts; `by` is this event as stored."""
+
+    def apply_to_clusters(self, connection: Connection) -> None:
+        """Change the stored clusters; also when the event is redone."""
+
+    def revert_clusters(self, connection: Connection) -> None:
+        """Take back `apply_to_clusters` when the event is undone."""
+
+    def describe(self) -> str:
+        """Say in a few words what the person did, after their name."""
+        return self.kind
+
+
+# -- labels ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LearnEvent(WorldEvent):
+    """New samples were stored with their labels, and learned."""
+
+    kind: ClassVar[str] = "learn"
+    changes_model: ClassVar[bool] = True
+
+    samples: Sequence[int]
+    labels: Sequence[str]
+
+    @property
+    def n_samples(self) -> int:
+        """The samples learned."""
+        return len(self.labels)
+
+    @property
+    def learned(self) -> Sequence[int]:
+        """The samples learned."""
+        return self.samples
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Learn the samples."""
+        model.partial_fit(features, np.array(self.labels))
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Label the samples."""
+        labels.label(dict(zip(self.samples, self.labels, strict=True)), by)
+
+    def describe(self) -> str:
+        """Name the first classes."""
+        names = sorted(set(self.labels))
+        return f"taught {self.n_samples} of {_quoted(names[:5])}{', …' * (len(names) > 5)}"
+
+
+@dataclass(frozen=True)
+class LabelEvent(WorldEvent):
+    """Stored samples got a label, and were learned."""
+
+    kind: ClassVar[str] = "label"
+    changes_model: ClassVar[bool] = True
+
+    samples: Sequence[int]
+    label: str
+
+    @property
+    def n_samples(self) -> int:
+        """The samples labelled."""
+        return len(self.samples)
+
+    @property
+    def learned(self) -> Sequence[int]:
+        """The samples labelled."""
+        return self.samples
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Learn the samples."""
+        model.partial_fit(features, np.array([self.label] * len(features)))
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Label the samples."""
+        labels.label(dict.fromkeys(self.samples, self.label), by)
+
+    def describe(self) -> str:
+        """Name the class."""
+        return f"labelled {self.n_samples} as {_quoted([self.label])}"
+
+
+@dataclass(frozen=True)
+class AcceptEvent(LabelEvent):
+    """A rejected sample is of a known class: it is learned, and the threshold takes it into account."""
+
+    kind: ClassVar[str] = "accept"
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Learn the sample, and relax the threshold if it is still rejected."""
+        super().apply_to_model(model, features)
+        model.relax_threshold(features, np.array([self.label] * len(features)))
+
+    def describe(self) -> str:
+        """Name the class."""
+        return f"{super().describe()}, wrongly rejected"
+
+
+@dataclass(frozen=True)
+class DismissEvent(WorldEvent):
+    """Samples were taken out of the pool: bad input, or not a class."""
+
+    kind: ClassVar[str] = "dismiss"
+
+    samples: Sequence[int]
+    reason: str
+
+    @property
+    def n_samples(self) -> int:
+        """The samples dismissed."""
+        return len(self.samples)
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Dismiss the samples."""
+        labels.dismiss(self.samples, by)
+
+    def describe(self) -> str:
+        """Give the reason."""
+        return f"dismissed {self.n_samples}" + (f": {self.reason}" if self.reason else "")
+
+
+# -- classes --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DescribeEvent(WorldEvent):
+    """A class got a description."""
+
+    kind: ClassVar[str] = "describe"
+
+    label: str
+    text: str
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Set the description."""
+        labels.describe(self.label, self.text)
+
+    def describe(self) -> str:
+        """Name the class."""
+        return f"described {_quoted([self.label])}"
+
+
+@dataclass(frozen=True)
+class RenameEvent(WorldEvent):
+    """A class got another name."""
+
+    kind: ClassVar[str] = "rename"
+    changes_model: ClassVar[bool] = True
+
+    old: str
+    new: str
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Rename the class."""
+        model.rename_class(self.old, self.new)
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Rename the labels of its samples."""
+        labels.move([self.old], self.new)
+
+    def describe(self) -> str:
+        """Give both names."""
+        return f"renamed {_quoted([self.old])} to {_quoted([self.new])}"
+
+
+@dataclass(frozen=True)
+class MergeEvent(WorldEvent):
+    """Several classes became one."""
+
+    kind: ClassVar[str] = "merge"
+    changes_model: ClassVar[bool] = True
+
+    labels: Sequence[str]
+    into: str
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Merge the classes."""
+        model.merge_classes(self.labels, self.into)
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Rename the labels of their samples."""
+        labels.move(self.labels, self.into)
+
+    def describe(self) -> str:
+        """Name the classes."""
+        return f"merged {_quoted(self.labels)} into {_quoted([self.into])}"
+
+
+@dataclass(frozen=True)
+class ForgetEvent(WorldEvent):
+    """A class was forgotten; its stored samples returned to the pool."""
+
+    kind: ClassVar[str] = "forget"
+    changes_model: ClassVar[bool] = True
+
+    label: str
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Forget the class."""
+        model.forget_class(self.label)
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Return its samples to the pool."""
+        labels.forget(self.label)
+
+    def describe(self) -> str:
+        """Name the class."""
+        return f"forgot {_quoted([self.label])}"
+
+
+# -- clusters -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MergeClustersEvent(WorldEvent):
+    """The samples of clusters moved into one of them.
+
+    `moved` maps the id of each cluster that was emptied, as text, to its samples.
+    """
+
+    kind: ClassVar[str] = "merge_clusters"
+
+    into: int
+    moved: Mapping[str, Sequence[int]]
+
+    @property
+    def n_samples(self) -> int:
+        """The samples moved."""
+        return sum(map(len, self.moved.values()))
+
+    def apply_to_clusters(self, connection: Connection) -> None:
+        """Move the samples."""
+        clusters.move(connection, [i for ids in self.moved.values() for i in ids], self.into)
+
+    def revert_clusters(self, connection: Connection) -> None:
+        """Move the samples back."""
+        clusters.move_back(connection, self.moved, self.into)
+
+    def describe(self) -> str:
+        """Name the cluster that took the samples."""
+        return f"merged {len(self.moved) + 1} clusters into cluster {self.into}"
+
+
+@dataclass(frozen=True)
+class SplitClusterEvent(MergeClustersEvent):
+    """Some samples of a cluster moved into a new cluster."""
+
+    kind: ClassVar[str] = "split_cluster"
+
+    def describe(self) -> str:
+        """Name both clusters."""
+        return f"split cluster {next(iter(self.moved))}: a new cluster {self.into}"
+
+
+# -- events on events -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UndoEvent(WorldEvent):
+    """Another event was undone; the record's `undoes` is its id, `of` its kind."""
+
+    kind: ClassVar[str] = "undo"
+    rewinds: ClassVar[bool] = True
+    undoable: ClassVar[bool] = False
+
+    of: str
+
+    def describe(self) -> str:
+        """Name the kind."""
+        return f"undid {self.of}"
+
+
+@dataclass(frozen=True)
+class RedoEvent(WorldEvent):
+    """An undo was taken back; the record's `undoes` is the undo, `of` the kind of the event it undid."""
+
+    kind: ClassVar[str] = "redo"
+    rewinds: ClassVar[bool] = True
+    undoable: ClassVar[bool] = False
+
+    of: str
+
+    def describe(self) -> str:
+        """Name the kind."""
+        return f"redid {self.of}"
+
+
+@dataclass(frozen=True)
+class RollbackEvent(WorldEvent):
+    """The model returned to an earlier version; `event` is the event that made it, 0 for the first model."""
+
+    kind: ClassVar[str] = "activate"
+    rewinds: ClassVar[bool] = True
+
+    version: int
+    event: int
+
+    def describe(self) -> str:
+        """Name the version."""
+        return f"rolled back to version {self.version}"
+
+
+EVENT_KINDS: dict[str, type[WorldEvent]] = {
+    event.kind: event
+    for event in (
+        LearnEvent,
+        LabelEvent,
+        AcceptEvent,
+        DismissEvent,
+        DescribeEvent,
+        RenameEvent,
+        MergeEvent,
+        ForgetEvent,
+        MergeClustersEvent,
+        SplitClusterEvent,
+        UndoEvent,
+        RedoEvent,
+        RollbackEvent,
+    )
+}
+
+
+UNDOABLE_KINDS = frozenset(kind for kind, event in EVENT_KINDS.items() if event.undoable)
+
+
+def event_of(kind: str, payload: Mapping[str, Any]) -> WorldEvent:
+    """Return the event of a stored kind and payload."""
+    if kind not in EVENT_KINDS:
+        raise ValueError(f"This database has an event of kind {kind!r}, of a newer version of openworld.")
+    return EVENT_KINDS[kind](**payload)
+
+
+def _quoted(labels: Sequence[str]) -> str:
+    return ", ".join(f"“{label}”" for label in labels)

@@ -1,0 +1,138 @@
+"""Labels: the states that events gave to samples, and the descriptions of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
+
+from openworld.store.events import EventRecord
+from openworld.store.records import State
+from openworld.store.samples import chunks
+from openworld.store.tables import descriptions, samples
+
+
+@dataclass(frozen=True)
+class GivenState:
+    """The state that an event gave a sample."""
+
+    state: State
+    label: str | None
+    who: str | None
+    at: datetime | None
+    event_id: int | None
+
+    @classmethod
+    def labelled(cls, label: str, by: EventRecord) -> GivenState:
+        """Return the state of a sample that an event labelled."""
+        return cls("labelled", label, by.who, by.at, by.id)
+
+    @classmethod
+    def dismissed(cls, by: EventRecord) -> GivenState:
+        """Return the state of a sample that an event dismissed."""
+        return cls("dismissed", None, by.who, by.at, by.id)
+
+
+class LabelTable:
+    """Applies the effect of events to the stored labels and descriptions, inside a transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def label(self, labels: Mapping[int, str], by: EventRecord) -> None:
+        """Give samples labels."""
+        set_states(self._connection, {i: GivenState.labelled(label, by) for i, label in labels.items()})
+
+    def dismiss(self, sample_ids: Sequence[int], by: EventRecord) -> None:
+        """Take samples out of the pool."""
+        set_states(self._connection, dict.fromkeys(sample_ids, GivenState.dismissed(by)))
+
+    def move(self, labels: Sequence[str], into: str) -> None:
+        """Give the samples and the description of some classes to another class."""
+        self._connection.execute(update(samples).where(samples.c.label.in_(labels)).values(label=into))
+        texts = get_descriptions(self._connection)
+        moved = [texts.pop(label) for label in labels if label != into and label in texts]
+        if moved:
+            set_descriptions(self._connection, {into: moved[0], **texts})
+
+    def forget(self, label: str) -> None:
+        """Return the samples of a class to the pool and delete its description."""
+        found = self._connection.execute(select(samples.c.id).where(samples.c.label == label)).scalars()
+        release(self._connection, list(found))
+        self._connection.execute(delete(descriptions).where(descriptions.c.label == label))
+
+    def describe(self, label: str, text: str) -> None:
+        """Set the description of a class."""
+        self._connection.execute(delete(descriptions).where(descriptions.c.label == label))
+        self._connection.execute(insert(descriptions), {"label": label, "text": text})
+
+
+def replace_all(connection: Connection, states: Mapping[int, GivenState], texts: Mapping[str, str]) -> None:
+    """Make the stored labels and descriptions those of a projection; rows that agree are not written."""
+    before = _given_states(connection)
+    changed = {
+        i: given for i, given in states.items() if before.get(i) != (given.state, given.label, given.event_id)
+    }
+    set_states(connection, changed)
+    release(connection, before.keys() - states.keys())
+    set_descriptions(connection, texts)
+
+
+def set_states(connection: Connection, states: Mapping[int, GivenState]) -> None:
+    """Set the states of samples. They stay in their cluster, so that undo finds them there."""
+    rows = [
+        {
+            "b_id": i,
+            "state": given.state,
+            "label": given.label,
+            "who": given.who,
+            "labelled_at": given.at,
+            "event_id": given.event_id,
+        }
+        for i, given in states.items()
+    ]
+    if rows:
+        connection.execute(update(samples).where(samples.c.id == bindparam("b_id")), rows)
+
+
+def release(connection: Connection, ids: Iterable[int]) -> None:
+    """Return samples that no event holds any more to the pool, if they were ever in it."""
+    back = case((samples.c.seen > 0, "pending"), else_="dismissed")
+    for some in chunks(list(ids)):
+        connection.execute(
+            update(samples)
+            .where(samples.c.id.in_(some))
+            .values(state=back, label=None, who=None, labelled_at=None, event_id=None)
+        )
+
+
+def _given_states(connection: Connection) -> dict[int, tuple[str, str | None, int]]:
+    """Return state, label and event of every sample whose state an event gave."""
+    rows = connection.execute(
+        select(samples.c.id, samples.c.state, samples.c.label, samples.c.event_id).where(
+            samples.c.event_id.is_not(None)
+        )
+    )
+    return {row.id: (row.state, row.label, row.event_id) for row in rows}
+
+
+def count_states(connection: Connection, who: str | None = None) -> dict[str, int]:
+    """Count samples by state, of all or of one person."""
+    query = select(samples.c.state, func.count()).group_by(samples.c.state)
+    if who is not None:
+        query = query.where(samples.c.who == who)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def get_descriptions(connection: Connection) -> dict[str, str]:
+    """Return the descriptions of classes."""
+    return {row.label: row.text for row in connection.execute(select(descriptions))}
+
+
+def set_descriptions(connection: Connection, texts: Mapping[str, str]) -> None:
+    """Replace all descriptions."""
+    connection.execute(delete(descriptions))
+    if texts:
+        connection.execute(insert(descriptions), [{"label": k, "text": v} for k, v in texts.items()])

@@ -1,0 +1,142 @@
+"""Events on a model: live, replayed, or continued from a snapshot, the model is equal to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from openworld.service.events import (
+    EVENT_KINDS,
+    AcceptEvent,
+    ForgetEvent,
+    LabelEvent,
+    LearnEvent,
+    MergeEvent,
+    RenameEvent,
+    WorldEvent,
+    event_of,
+)
+from openworld.service.live_model import ModelChange, apply_change, copy
+from openworld.service.results import Refused
+
+Draw = Callable[..., NDArray[np.float32]]
+LABELS = st.sampled_from(["a", "b", "c", "d", "é", "a longer name"])
+
+steps = st.one_of(
+    st.tuples(st.just("learn"), st.integers(0, 11), st.integers(1, 6), LABELS, st.booleans()),
+    st.tuples(st.just("rename"), LABELS, LABELS),
+    st.tuples(st.just("merge"), st.lists(LABELS, min_size=1, max_size=3), LABELS),
+    st.tuples(st.just("forget"), LABELS),
+)
+
+
+NOTHING = np.empty((0, 0), dtype=np.float32)
+
+
+def _change(event: WorldEvent, features: NDArray[Any] = NOTHING) -> ModelChange:
+    return partial(event.apply_to_model, features=features)
+
+
+def _drawn(drawn: tuple[Any, ...], seed: int, things: Draw) -> ModelChange:
+    match drawn:
+        case ("learn", kind, n, label, accepted):
+            event = AcceptEvent([], label) if accepted else LabelEvent([], label)
+            return _change(event, things(kind, n, seed))
+        case ("rename", old, new):
+            return _change(RenameEvent(old, new))
+        case ("merge", labels, into):
+            return _change(MergeEvent(labels, into))
+        case (_, label):
+            return _change(ForgetEvent(label))
+    raise AssertionError
+
+
+@pytest.mark.parametrize("recognizer", ["nno", "0", "0.1"])
+@settings(max_examples=20)
+@given(history=st.lists(st.tuples(steps, st.booleans()), min_size=1, max_size=8))
+def test_a_model_that_went_through_files_stays_the_same(
+    recognizer: str,
+    history: list[tuple[tuple[Any, ...], bool]],
+    things: Draw,
+    models: Callable[[str], Any],
+    state_of: Callable[[Any], Any],
+) -> None:
+    live = copy(models(recognizer))
+    restored = copy(live)
+    for seed, (drawn, through_a_file) in enumerate(history):
+        change = _drawn(drawn, seed, things)
+        before = deepcopy(live)
+        try:
+            apply_change(live, change)
+        except Refused:
+            live, restored = before, deepcopy(before)
+            continue
+        if through_a_file:
+            restored = copy(restored)
+        apply_change(restored, change)
+        assert state_of(restored) == state_of(live)
+        probe = things(seed % 12, 5, 99)
+        assert np.array_equal(restored.decision_function(probe), live.decision_function(probe))
+
+
+def test_events_are_read_from_their_kind_and_payload() -> None:
+    stored: dict[str, dict[str, Any]] = {
+        "learn": {"samples": [2, 1], "labels": ["b", "a"]},
+        "label": {"samples": [1, 2], "label": "a"},
+        "accept": {"samples": [1], "label": "a"},
+        "dismiss": {"samples": [1], "reason": "blurred"},
+        "describe": {"label": "a", "text": "the first"},
+        "rename": {"old": "a", "new": "b"},
+        "merge": {"labels": ["a", "b"], "into": "b"},
+        "forget": {"label": "a"},
+        "merge_clusters": {"into": 1, "moved": {"2": [5, 6], "3": [7]}},
+        "split_cluster": {"into": 4, "moved": {"1": [5]}},
+        "undo": {"of": "label"},
+        "redo": {"of": "label"},
+        "activate": {"version": 3, "event": 2},
+    }
+    assert stored.keys() == EVENT_KINDS.keys()
+    for kind, payload in stored.items():
+        event = event_of(kind, payload)
+        assert (type(event), event.kind, event.payload) == (EVENT_KINDS[kind], kind, payload)
+        assert event.describe()
+    undoable = {kind for kind, event in EVENT_KINDS.items() if event.undoable}
+    assert undoable == stored.keys() - {"undo", "redo"}
+    with pytest.raises(ValueError, match="newer version"):
+        event_of("telepathy", {})
+
+
+def test_tau_moves_a_tenth_of_the_way_to_a_sample_that_is_still_rejected(
+    models: Callable[[str], Any],
+) -> None:
+    model = models("nno")
+    far = model.statistics_.mean("a")[np.newaxis] + np.array([26.0, 0, 0, 0])
+    apply_change(model, _change(AcceptEvent([1], "a"), far))
+    # 12 samples and this one: the mean has moved by 26 / 13 = 2, so it lies 24 away, and tau was 3
+    assert model.tau_ == pytest.approx(3 + 0.1 * (24 - 3))
+    near = model.statistics_.mean("b")[np.newaxis]
+    tau = model.tau_
+    apply_change(model, _change(AcceptEvent([2], "b"), near))
+    assert model.tau_ == tau
+
+
+def test_an_event_that_the_model_cannot_take_is_refused_with_the_reason(
+    things: Draw, models: Callable[[str], Any]
+) -> None:
+    for change, reason in (
+        (_change(LearnEvent([], ["unknown"]), things(1)), "unknown"),
+        (_change(RenameEvent("nothing", "x")), "nothing"),
+        (_change(RenameEvent("a", "b")), "already"),
+        (_change(MergeEvent(["a", "b"], "c")), "at least 2"),
+        (_change(LearnEvent([], ["a"]), np.zeros((1, 7))), "features"),
+    ):
+        with pytest.raises(Refused, match=reason):
+            apply_change(models("0"), change)

@@ -1,0 +1,152 @@
+"""The live model: readers never wait, never fail, and see one version at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from openworld import NearestClassMean
+from openworld.service.events import ForgetEvent, LearnEvent, RenameEvent
+from openworld.service.live_model import LiveModel, ModelChange, apply_change, check_serves, copy
+from openworld.service.results import Refused
+
+Draw = Callable[..., NDArray[np.float32]]
+Models = Callable[[str], Any]
+NOTHING = np.empty((0, 0), dtype=np.float32)
+
+
+def _learn(X: NDArray[np.float32], labels: list[str]) -> ModelChange:
+    return partial(LearnEvent([], labels).apply_to_model, features=X)
+
+
+def _rename(old: str, new: str) -> ModelChange:
+    return partial(RenameEvent(old, new).apply_to_model, features=NOTHING)
+
+
+def _forget(label: str) -> ModelChange:
+    return partial(ForgetEvent(label).apply_to_model, features=NOTHING)
+
+
+def _change(live: LiveModel, change: ModelChange) -> None:
+    live.prepare([change])
+    live.publish(live.version + 1)
+
+
+def _front(live: LiveModel) -> Any:
+    with live.reading() as (model, _):
+        return model
+
+
+@pytest.mark.parametrize("recognizer", ["nno", "0", "0.1"])
+def test_every_answer_is_that_of_the_version_it_names(recognizer: str, things: Draw, models: Models) -> None:
+    base = copy(models(recognizer))
+    steps: list[ModelChange] = [
+        _learn(things(kind, 3, seed), [f"k{kind}"] * 3) for seed in range(2) for kind in range(3, 7)
+    ]
+    steps[3:3] = [_rename("k4", "z"), _forget("k5")]
+    probe = np.vstack([things(kind, 2, 50) for kind in range(12)])
+    expected, model = [base.decision_function(probe)], copy(base)
+    for step in steps:
+        apply_change(model, step)
+        expected.append(model.decision_function(probe))
+
+    live = LiveModel(base, 0)
+    done, failures = threading.Event(), []
+    seen: list[list[int]] = [[], [], []]
+
+    def read(versions: list[int]) -> None:
+        while not done.is_set() or not versions:
+            with live.reading() as (model, version):
+                if not np.array_equal(model.decision_function(probe), expected[version]):
+                    failures.append(version)
+            versions.append(version)
+
+    readers = [threading.Thread(target=read, args=(versions,)) for versions in seen]
+    for reader in readers:
+        reader.start()
+    for step in steps:
+        _change(live, step)
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert failures == []
+    assert live.version == len(steps)
+    for versions in seen:
+        assert versions == sorted(versions)
+
+
+def test_a_reader_keeps_its_version_while_others_come(
+    things: Draw, models: Models, state_of: Callable[[Any], Any]
+) -> None:
+    live = LiveModel(copy(models("nno")), 0)
+    with live.reading() as (old, version):
+        before = state_of(old)
+        _change(live, _learn(things(5, 3), ["new"] * 3))
+        with live.reading() as (new, newer):
+            assert (version, newer) == (0, 1)
+            assert "new" in new.classes_
+        assert state_of(old) == before
+    live.catch_up()
+    _change(live, _learn(things(6, 3), ["newer"] * 3))
+    with live.reading() as (model, _):
+        assert {"new", "newer"} <= set(model.classes_)
+
+
+def test_the_second_change_waits_for_the_readers_of_the_copy_it_needs(things: Draw, models: Models) -> None:
+    live = LiveModel(copy(models("nno")), 0)
+    second = threading.Thread(target=_change, args=(live, _learn(things(6, 3), ["newer"] * 3)))
+    with live.reading() as (old, _):
+        _change(live, _learn(things(5, 3), ["new"] * 3))
+        second.start()
+        with live.reading() as (_, version):  # other readers do not wait
+            assert version == 1
+        assert "new" not in old.classes_
+    second.join()
+    assert live.version == 2
+
+
+def test_what_is_refused_or_discarded_leaves_no_trace(
+    things: Draw, models: Models, state_of: Callable[[Any], Any]
+) -> None:
+    live = LiveModel(copy(models("0")), 0)
+    before = state_of(_front(live))
+    with pytest.raises(Refused):
+        live.prepare([_learn(things(5, 3), ["new"] * 3), _forget("nothing")])
+    live.prepare([_learn(things(6, 3), ["other"] * 3)])
+    live.discard()
+    live.replace(copy(models("nno")))
+    live.discard()
+    assert (state_of(_front(live)), live.version) == (before, 0)
+    step = _rename("a", "A")
+    expected = copy(models("0"))
+    apply_change(expected, step)
+    _change(live, step)
+    assert state_of(_front(live)) == state_of(expected)
+    live.catch_up()
+    _change(live, _rename("A", "a"))
+    assert state_of(_front(live)) == before
+
+
+def test_another_model_can_take_its_place(things: Draw, models: Models) -> None:
+    live = LiveModel(copy(models("nno")), 0)
+    other = copy(models("nno"))
+    apply_change(other, _forget("a"))
+    live.replace(other)
+    live.publish(1)
+    for label in ("x", "y"):
+        _change(live, _learn(things(7, 2), [label] * 2))
+        with live.reading() as (model, _):
+            assert "a" not in model.classes_
+            assert label in model.classes_
+
+
+def test_only_models_that_can_answer_unknown_and_know_names_are_served(things: Draw) -> None:
+    X, y = np.vstack([things(0, 3), things(1, 3)]), np.repeat(["a", "b"], 3)
+    with pytest.raises(Refused, match="NearestClassMean cannot be served"):
+        check_serves(NearestClassMean().fit(X, y))
