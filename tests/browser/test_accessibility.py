@@ -12,10 +12,10 @@ PAGES = ("/", "/unknowns/group?cluster=2", "/map", "/classes", "/try", "/dashboa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(site: Any, tabs: Any, scheme: str) -> None:
-    ids = [sample.id for sample in site.world.pool().samples]
-    site.world.label(ids[:14], "triangle", "local")
-    site.world.dismiss(ids[-1:], "bad input", "Ann")
-    site.world.undo("Ann")
+    ids = [sample.id for sample in site.world.pool.page().samples]
+    site.world.labels.label(ids[:14], "triangle", "local")
+    site.world.labels.dismiss(ids[-1:], "bad input", "Ann")
+    site.world.history.undo("Ann")
     tab = tabs(site, color_scheme=scheme, reduced_motion="reduce")
     for path in PAGES:
         page = tab.open(path)

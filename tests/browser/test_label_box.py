@@ -13,7 +13,9 @@ def test_nearest_first_with_distances_and_digits(site: Any, tabs: Any) -> None:
     page = tab.open("/unknowns/group?cluster=1")
     options = page.locator("#options [role=option]")
     expect(options).to_have_count(3)
-    nearest = site.world.preview([sample.id for sample in site.world.pool().samples[:14]], "").nearest
+    nearest = site.world.labels.preview(
+        [sample.id for sample in site.world.pool.page().samples[:14]], ""
+    ).nearest
     shown = [option.locator(".name").inner_text() for option in options.all()]
     assert shown == [near.label for near in nearest]
     expect(options.first).to_contain_text(f"at {nearest[0].distance:.3g}")
@@ -23,7 +25,7 @@ def test_nearest_first_with_distances_and_digits(site: Any, tabs: Any) -> None:
     expect(page.locator("#preview")).to_contain_text("learnt from 20 samples so far")
     page.keyboard.press("ArrowDown")
     expect(page.get_by_label("What is it?")).to_have_value(nearest[2].label)
-    assert site.world.version == 0  # nothing was learnt yet
+    assert site.world.model.version == 0  # nothing was learnt yet
 
 
 def test_search_and_near_duplicates(site: Any, tabs: Any) -> None:

@@ -21,7 +21,7 @@ def test_nothing_is_lost_and_all_is_sent_again(site: Any, tabs: Any) -> None:
     expect(banner).to_contain_text("No connection. 1 act kept in this browser")
     expect(banner).to_contain_text("label 14 samples “triangle”")
     expect(page.locator(".tile.waits")).to_have_count(14)
-    assert site.world.version == 0
+    assert site.world.model.version == 0
     tab.context.set_offline(False)
     expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 14 samples learnt")
     expect(banner).to_be_hidden()
@@ -50,7 +50,7 @@ def test_an_answer_that_got_lost_does_no_harm(site: Any, tabs: Any) -> None:
     expect(page.locator("#waiting")).to_be_hidden()
     assert len(tries) == 2
     assert len(set(tries)) == 1
-    assert (site.world.version, len(site.world.history())) == (1, 1)
+    assert (site.world.model.version, len(site.world.history.events())) == (1, 1)
 
 
 def test_acts_outlive_the_page_and_can_be_taken_back(site: Any, tabs: Any) -> None:
@@ -74,13 +74,13 @@ def test_acts_outlive_the_page_and_can_be_taken_back(site: Any, tabs: Any) -> No
     page.unroute("**/v1/*")
     tab.open("/classes")  # another page sends it
     expect(page.locator("#outcome")).to_contain_text("1 class added, 1 sample learnt")
-    assert [info.label for info in site.world.classes()] == ["circle", "cross", "first", "square"]
+    assert [info.label for info in site.world.classes.all()] == ["circle", "cross", "first", "square"]
 
 
 def test_an_undo_whose_answer_got_lost_undoes_once(site: Any, tabs: Any) -> None:
-    ids = [sample.id for sample in site.world.pool().samples]
-    site.world.label(ids[:14], "triangle", "Ann")
-    site.world.label(ids[14:25], "ell", "Ann")
+    ids = [sample.id for sample in site.world.pool.page().samples]
+    site.world.labels.label(ids[:14], "triangle", "Ann")
+    site.world.labels.label(ids[14:25], "ell", "Ann")
     tab = tabs(site, "Ann")
     tab.allowed += LOST
     page = tab.open("/history")
@@ -98,4 +98,4 @@ def test_an_undo_whose_answer_got_lost_undoes_once(site: Any, tabs: Any) -> None
     page.keyboard.press("Control+z")
     expect(page.locator("#outcome")).to_contain_text("Undone. Version 3 is live: 1 class gone")
     assert tries == [2, 2]
-    assert [info.label for info in site.world.classes()] == ["circle", "cross", "square", "triangle"]
+    assert [info.label for info in site.world.classes.all()] == ["circle", "cross", "square", "triangle"]

@@ -117,7 +117,7 @@ def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any
     edit("cross")
     dialog.get_by_role("button", name="Forget this class").click()
     expect(page.locator(".card")).to_have_count(1)
-    assert [info.label for info in site.world.classes()] == ["square"]
+    assert [info.label for info in site.world.classes.all()] == ["square"]
     page.locator("#outcome").get_by_role("button", name="Undo").click()
     expect(page.locator(".card")).to_have_count(2)
     page.locator("#search").fill("squ")
@@ -127,8 +127,8 @@ def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any
 def test_dashboard_is_live_and_goes_back(site: Any, tabs: Any) -> None:
     page = tabs(site).open("/dashboard")
     expect(page.locator("tbody tr")).to_have_count(1)
-    ids = [sample.id for sample in site.world.pool().samples]
-    site.world.label(ids[:14], "triangle", "Ann")
+    ids = [sample.id for sample in site.world.pool.page().samples]
+    site.world.labels.label(ids[:14], "triangle", "Ann")
     expect(page.locator("tbody tr").first).to_contain_text("+ triangle")
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("#dialog")).to_contain_text("Addedtriangle")
@@ -144,7 +144,7 @@ def test_texts_are_sentences(site: Any, tabs: Any) -> None:
     ids = site.world.recognize(
         features, [Item("text", "The quick brown fox."), Item("text", "jumps")]
     ).sample_ids
-    (cluster,) = site.world.set_clusters([ClusterDraft(ids, ids[0])])
+    (cluster,) = site.world.clusters.replace([ClusterDraft(ids, ids[0])])
     page = tabs(site).open(f"/unknowns/group?cluster={cluster}")
     expect(page.locator(".tile.sentence")).to_have_count(2)
     expect(page.locator(".tile").first).to_contain_text("The quick brown fox.")
@@ -154,7 +154,7 @@ def test_texts_are_sentences(site: Any, tabs: Any) -> None:
 def test_with_keys_one_logs_in_and_viewers_only_look(serve: Any, tabs: Any, tmp_path: Path) -> None:
     with serve(tmp_path, ServiceSettings(clustering=False)) as site:
         site.stream(0)
-        viewer, labeller = (site.world.create_key(name, name) for name in ("viewer", "labeller"))
+        viewer, labeller = (site.world.keys.create(name, name) for name in ("viewer", "labeller"))
         tab = tabs(site)
         tab.allowed.append("401 (Unauthorized)")
         page = tab.open("/map")

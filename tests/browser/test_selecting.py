@@ -79,7 +79,7 @@ def test_more_samples_than_a_page_come_as_one_scrolls(site: Any, tab: Any) -> No
     drawn = shapes["draw"]("wave", 300, 5)
     images = np.maximum(drawn, np.random.default_rng(0).integers(0, 9, drawn.shape, dtype=np.uint8))
     ids = site.world.recognize(shapes["features"](images), shapes["items"](images, "many")).sample_ids
-    (cluster,) = site.world.set_clusters([ClusterDraft(ids, ids[0])])
+    (cluster,) = site.world.clusters.replace([ClusterDraft(ids, ids[0])])
     page = tab.open(f"/unknowns/group?cluster={cluster}")
     expect(page.locator("#selected-count")).to_have_text("300")
     assert page.locator(".tile").count() == 120
@@ -125,7 +125,7 @@ def test_merge_and_split_in_the_workbench(site: Any, tab: Any) -> None:
     page.keyboard.press("p")
     expect(page.locator("#outcome")).to_contain_text("3 samples split off into a new cluster")
     expect(page.locator(".tile")).to_have_count(22)
-    assert sorted(cluster.size for cluster in site.world.clusters()) == [3, 8, 9, 22]
+    assert sorted(cluster.size for cluster in site.world.clusters.all()) == [3, 8, 9, 22]
 
 
 def test_x_asks_then_dismisses_and_can_be_undone(site: Any, tab: Any) -> None:
@@ -133,7 +133,7 @@ def test_x_asks_then_dismisses_and_can_be_undone(site: Any, tab: Any) -> None:
     page.keyboard.press("x")
     ask = page.locator("#ask")
     expect(ask).to_contain_text("Dismiss 11 samples? It can be undone.")
-    assert site.world.progress("local").dismissed == 0
+    assert site.world.labels.progress("local").dismissed == 0
     page.keyboard.press("Escape")
     expect(ask).to_have_count(0)
     expect(page.locator(".tile").first).to_be_focused()
@@ -141,11 +141,11 @@ def test_x_asks_then_dismisses_and_can_be_undone(site: Any, tab: Any) -> None:
     expect(ask.get_by_role("button", name="Not a class")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#outcome")).to_contain_text("11 samples dismissed.")
-    assert site.world.progress("local").dismissed == 11
-    assert site.world.history()[0].payload["reason"] == "not a class"
+    assert site.world.labels.progress("local").dismissed == 11
+    assert site.world.history.events()[0].payload["reason"] == "not a class"
     page.locator("#outcome").get_by_role("button", name="Undo").click()
     expect(page.locator("[data-count=dismissed]")).to_have_text("0")
-    assert site.world.progress("local").pending == 42
+    assert site.world.labels.progress("local").pending == 42
 
 
 def test_question_mark_shows_the_keys(site: Any, tab: Any) -> None:
@@ -175,7 +175,7 @@ def test_a_sample_closely_and_accepted_as_known(site: Any, tab: Any) -> None:
     dialog.get_by_role("button", name="square").click()
     expect(page.locator("#outcome")).to_contain_text("Version 1 is live")
     expect(page.locator(".tile")).to_have_count(13)
-    assert site.world.history()[0].kind == "accept"
+    assert site.world.history.events()[0].kind == "accept"
     page.locator(".tile").nth(0).dblclick()
     dialog.get_by_role("link", name="Find similar").click()
     expect(page.locator("h1")).to_contain_text("Like sample")

@@ -65,13 +65,13 @@ def test_a_picture_is_dropped_or_chosen(serve: Any, tabs: Any, tmp_path: Path) -
         _drop(page, "fence.png", _png(_stripes(True, 1)))
         expect(page.locator(".verdict")).to_contain_text("upright")
         expect(page.locator("#answer tbody th")).to_have_text(["upright", "level"])
-        assert site.world.count() == 0
+        assert site.world.pool.count() == 0
 
         page.locator("#drop").get_by_label("Put it among the unknown").check()
         picture = _png(Image.new("L", (300, 200), 255))
         page.set_input_files("#file", {"name": "snow.png", "mimeType": "image/png", "buffer": picture})
         expect(page.locator(".verdict")).to_contain_text("unknown")
-        (sample,) = site.world.pool().samples
+        (sample,) = site.world.pool.page().samples
         assert (sample.kind, sample.source) == ("image", "snow.png")
         page.get_by_role("link", name="name it").click()
         expect(page.locator(".tile img")).to_be_visible()
@@ -101,7 +101,7 @@ def test_a_text_is_pasted(serve: Any, tabs: Any, tmp_path: Path) -> None:
         form.get_by_label("Put it among the unknown").check()
         ask("<i>xyzzy</i>")
         expect(page.locator(".verdict")).to_contain_text("unknown")
-        (sample,) = site.world.pool().samples
+        (sample,) = site.world.pool.page().samples
         assert (sample.kind, sample.text, sample.source) == ("text", "<i>xyzzy</i>", "try it")
         ask("x" * 41)
         expect(page.locator("#answer")).to_contain_text("A text may have 40 characters; one has 41.")

@@ -33,8 +33,8 @@ def test_two_people_never_hold_the_same_cluster(site: Any, tabs: Any) -> None:
     expect(bob.page.locator("#outcome")).to_contain_text("Version 1 is live")
     expect(ann.page.locator("[data-count=labelled]")).to_have_text("14")  # everyone's, live
     expect(ann.page.locator("#progress")).not_to_contain_text("by you")
-    assert site.world.history()[0].who == "Bob"
+    assert site.world.history.events()[0].who == "Bob"
 
     ann.page.keyboard.press("Control+z")  # one's own acts alone
     expect(ann.page.locator(".toast")).to_contain_text("There is nothing to undo.")
-    assert site.world.version == 1
+    assert site.world.model.version == 1

@@ -30,7 +30,7 @@ def test_by_mouse_the_strays_clicked_away(site: Any, tabs: Any) -> None:
     expect(toast).to_contain_text("2 of the pool now recognized")
     assert "cluster=" in page.url  # the next one is there already
     assert site.recognizes("triangle") == ["triangle"] * 3
-    assert [site.world.sample(i).state for i in stray_ids] == ["recognized"] * 2
+    assert [site.world.pool.get(i).state for i in stray_ids] == ["recognized"] * 2
     expect(page.locator("[data-count=labelled]")).to_have_text("12")
     expect(page.locator("#progress")).to_contain_text("12 by you")
     tab.open("/classes")
@@ -85,9 +85,9 @@ def test_by_keyboard_alone(site: Any, tabs: Any) -> None:
 
 def test_undo_from_the_history(site: Any, tabs: Any) -> None:
     tab = tabs(site, "Ann")
-    ids = [sample.id for sample in site.world.pool().samples]
-    site.world.label(ids[:14], "triangle", "Ann")
-    site.world.dismiss(ids[-2:], "bad input", "Bob")
+    ids = [sample.id for sample in site.world.pool.page().samples]
+    site.world.labels.label(ids[:14], "triangle", "Ann")
+    site.world.labels.dismiss(ids[-2:], "bad input", "Bob")
     page = tab.open("/history")
     expect(page.locator("#acts li")).to_have_count(2)
     expect(page.locator("#acts li").first).to_contain_text("Bob dismissed 2: bad input")
@@ -97,7 +97,7 @@ def test_undo_from_the_history(site: Any, tabs: Any) -> None:
     expect(page.locator("#acts li").last).to_contain_text("undone")
     assert site.recognizes("triangle") == [None] * 3
     page.locator("#acts li").last.get_by_role("button", name="Do again").click()
-    expect(page.locator("#acts li").first).to_contain_text("redo")
+    expect(page.locator("#acts li").first).to_contain_text("redid label")
     assert site.recognizes("triangle") == ["triangle"] * 3
     page.get_by_role("link", name="Mine").click()
     expect(page.locator("#acts")).not_to_contain_text("Bob")
