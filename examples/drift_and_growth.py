@@ -2,8 +2,8 @@
 
     python examples/drift_and_growth.py
 
-Every week brings samples of all classes that exist by then. The frozen model knows the first classes only. The
-growing one is told the labels of 5 samples of each class a week, with `partial_fit`.
+Every week brings samples of all classes that exist by then. The frozen model knows the first classes only.
+The growing one is told the labels of 5 samples of each class a week, with `partial_fit`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ def main() -> None:
     labels = np.repeat(np.arange(N_START), 30)
     frozen = OpenWorldRecognizer().fit(np.concatenate([draw(0, c, 30) for c in range(N_START)]), labels)
     growing = deepcopy(frozen)
-    print(
-        "week  classes  frozen  growing   (right answers; a class the model was not told of is right as unknown)"
-    )
+    print("week  classes  frozen  growing   (right answers; unknown is right for a class it was not told of)")
     for week in range(1, WEEKS + 1):
         classes = np.arange(N_START + week)
         truth = np.repeat(classes, 20)

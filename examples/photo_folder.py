@@ -20,10 +20,8 @@ from openworld.features import load_extractor
 def features(paths: list[Path]) -> np.ndarray:
     """Return one row for each picture, 64 pictures at a time."""
     extractor = load_extractor("efficientnet-lite0")
-    rows = []
-    for start in range(0, len(paths), 64):
-        rows.append(extractor.transform([Image.open(p).convert("RGB") for p in paths[start : start + 64]]))
-    return np.concatenate(rows)
+    batches = (paths[start : start + 64] for start in range(0, len(paths), 64))
+    return np.concatenate([extractor.transform([Image.open(p).convert("RGB") for p in b]) for b in batches])
 
 
 def pictures(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_drift_and_growth(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def address(tmp_path: Path):
+def address(tmp_path: Path) -> Iterator[str]:
     """The address of a service with two classes far from a third."""
     random = np.random.default_rng(0)
     X = np.concatenate(
@@ -74,7 +75,7 @@ def address(tmp_path: Path):
     )
     save(OpenWorldRecognizer(n_lifted=0).fit(X, np.repeat(["ant", "bee"], 20)), tmp_path / "m.ow")
     np.save(tmp_path / "new.npy", random.normal(np.eye(16)[2] * 9, 1, (12, 16)))
-    command = [sys.executable, "-m", "openworld.cli", "serve", "m.ow", "--port", "0"]
+    command = [sys.executable, "-m", "openworld", "serve", "m.ow", "--port", "0"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         line = next(line for line in server.stdout if "http://" in line)

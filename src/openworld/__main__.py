@@ -1,0 +1,5 @@
+"""`python -m openworld` is the command `openworld`."""
+
+from openworld.cli import main
+
+main()
