@@ -23,7 +23,7 @@ def main() -> None:
     model = NearestNonOutlier(NCMMetric(M, max_iter=1), tau=30.0).fit(X, y)
     samples = centers[random.integers(K, size=N)] + random.standard_normal((N, D), dtype=np.float32)
     W = model.metric_._affine[np.dtype("float32")][0]
-    means = np.ascontiguousarray(model._index.means.T, dtype=np.float32)
+    means = np.ascontiguousarray(model.class_means_.index.means.T, dtype=np.float32)
     projected = model.metric_.transform(samples)
     centroid = NearestCentroid()
     with warnings.catch_warnings():

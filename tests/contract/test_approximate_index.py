@@ -35,7 +35,7 @@ def by_hand(model, tau=0.6):
 @pytest.mark.parametrize("index", ["exact", "approximate"])
 def test_predictions_follow_every_change(index, labels):
     model = fitted(index, labels)
-    kept = model._index
+    kept = model.class_means_.index
     steps = (
         lambda: model.partial_fit(SAMPLES[:3], labels[[5, 5, 9]]),
         lambda: model.partial_fit(SAMPLES[-2:], np.array([-7, -8]).astype(labels.dtype)),
@@ -49,8 +49,8 @@ def test_predictions_follow_every_change(index, labels):
         step()
         np.testing.assert_array_equal(model.predict(SAMPLES), by_hand(model))
         projected = model.metric_.transform(model.statistics_.means)
-        np.testing.assert_allclose(model._index.means, projected, atol=1e-12)
-        assert model._index is kept
+        np.testing.assert_allclose(model.class_means_.index.means, projected, atol=1e-12)
+        assert model.class_means_.index is kept
         assert model.classes_.tolist() == sorted(model.statistics_.labels)
     assert model.predict(SAMPLES).dtype == loads(dumps(model)).predict(SAMPLES).dtype
 
@@ -102,8 +102,8 @@ def test_the_index_is_a_parameter_like_any_other():
     model = fitted("approximate")
     assert clone(model).index == "approximate"
     assert model.set_params(index="exact").optimize() is model
-    assert type(model._index) is ExactIndex
-    with pytest.raises(ValueError, match="index must be"):
+    assert type(model.class_means_.index) is ExactIndex
+    with pytest.raises(ValueError, match="'index' parameter"):
         NearestNonOutlier(PLAIN, tau=1.0, index="fast").fit(MEANS, np.arange(600))
 
 
@@ -111,15 +111,15 @@ def test_learning_never_makes_the_index_anew_but_optimize_does(monkeypatch):
     monkeypatch.setattr(choice, "APPROXIMATE_FROM", 601)
     model = fitted("auto")
     model.partial_fit(SAMPLES[-3:], [700, 701, 702])
-    assert type(model._index) is ExactIndex
+    assert type(model.class_means_.index) is ExactIndex
     before = model.predict(SAMPLES)
     model.optimize()
-    assert type(model._index) is ApproximateIndex
+    assert type(model.class_means_.index) is ApproximateIndex
     np.testing.assert_array_equal(model.predict(SAMPLES), before)
-    kept = model._index
+    kept = model.class_means_.index
     model.partial_fit(SAMPLES[-6:-3], [703, 704, 705])
     model.forget_class(703)
-    assert model._index is kept
+    assert model.class_means_.index is kept
 
 
 def test_a_metric_that_moves_is_searched_exactly(monkeypatch):
@@ -129,8 +129,11 @@ def test_a_metric_that_moves_is_searched_exactly(monkeypatch):
 
     monkeypatch.setattr(choice, "APPROXIMATE_FROM", 100)
     moving = NearestNonOutlier(Moving(), tau=1.0).fit(MEANS, np.arange(600))
-    assert type(moving._index) is ExactIndex
-    assert type(NearestNonOutlier(PLAIN, tau=1.0).fit(MEANS, np.arange(600))._index) is ApproximateIndex
+    assert type(moving.class_means_.index) is ExactIndex
+    assert (
+        type(NearestNonOutlier(PLAIN, tau=1.0).fit(MEANS, np.arange(600)).class_means_.index)
+        is ApproximateIndex
+    )
 
 
 def test_parts_add_up_to_the_whole():
@@ -139,7 +142,7 @@ def test_parts_add_up_to_the_whole():
     part.partial_fit(SAMPLES[-2:], [1_000, 1_001])
     total = whole + part
     whole.partial_fit(SAMPLES[-2:], [1_000, 1_001])
-    assert type(total._index) is ApproximateIndex
+    assert type(total.class_means_.index) is ApproximateIndex
     np.testing.assert_array_equal(total.predict(SAMPLES), whole.predict(SAMPLES))
 
 
@@ -156,7 +159,7 @@ def test_a_saved_index_is_not_trained_again(index, mapped, tmp_path, monkeypatch
     monkeypatch.setattr("openworld.index.approximate.train", lambda *given: pytest.fail("trained again"))
     loaded = load(tmp_path / "model.ow", mapped=mapped)
     assert loaded.index == index
-    assert type(loaded._index) is type(model._index)
+    assert type(loaded.class_means_.index) is type(model.class_means_.index)
     for dtype in (np.float32, np.float64):
         samples = SAMPLES.astype(dtype)
         np.testing.assert_array_equal(loaded.predict(samples), model.predict(samples))
@@ -179,19 +182,19 @@ def test_a_mapped_model_learns_and_leaves_its_file_alone(tmp_path):
     save(model, path)
     written = path.read_bytes()
     loaded = load(path, mapped=True)
-    assert is_mapped(loaded._index.means)
+    assert is_mapped(loaded.class_means_.index.means)
     assert is_mapped(loaded.statistics_.sums)
-    assert not is_mapped(load(path)._index.means)
+    assert not is_mapped(load(path).class_means_.index.means)
     for one in (model, loaded):
         one.partial_fit(SAMPLES[:2], [3, 5])
         one.merge_classes([7, 9], 8)
         one.forget_class(11)
         one.partial_fit(SAMPLES[-2:], [1_000, 1_001])
-    assert is_mapped(loaded._index.means)  # new rows have room behind the others
+    assert is_mapped(loaded.class_means_.index.means)  # new rows have room behind the others
     for some in range(0, 1_500, 100):
         for one in (model, loaded):
             one.partial_fit(SAMPLES[some % 200 :][:100] + some, np.arange(some, some + 100)[:50].repeat(2))
-        np.testing.assert_array_equal(loaded._index.means, model._index.means)
+        np.testing.assert_array_equal(loaded.class_means_.index.means, model.class_means_.index.means)
         np.testing.assert_array_equal(loaded.statistics_.sums, model.statistics_.sums)
     np.testing.assert_array_equal(loaded.predict(SAMPLES), model.predict(SAMPLES))
     assert not is_mapped(loaded.statistics_.sums)

@@ -6,7 +6,7 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import MinMaxScaler
 
 from openworld import CrossClassValidation, EuclideanMetric, NCMMetric, NearestClassMean, SoftmaxThreshold
-from openworld.recognition import ClassStatistics
+from openworld.recognition import ClassStatistics, nearest_class_mean
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_tau_by_cross_class_validation(iris):
 def test_calibrated_outlyingness_is_minus_log_probability(iris):
     X, y = iris
     model = SoftmaxThreshold(EuclideanMetric(), tau=0.1).fit(X, y)
-    outlying = model._outlyingness(model._squared_distances(X))
+    outlying = nearest_class_mean._minus_log_p(model.class_means_.squared_distances(X))
     np.testing.assert_allclose(outlying, -np.log(model.predict_proba(X)), rtol=1e-7, atol=1e-12)
 
 

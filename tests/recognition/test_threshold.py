@@ -16,7 +16,6 @@ from openworld.recognition.threshold import (
     KnownRecall,
     MinOpenWorldError,
     best_threshold,
-    rank_in_class,
 )
 
 # -- the optimum, by trying every cut with exact fractions ---------------------------------------------
@@ -419,9 +418,3 @@ def test_parameters_can_be_read_set_and_cloned():
     validation = CrossClassValidation(KnownRecall(0.7), n_folds=5, known_fraction=0.5, random_state=7)
     assert clone(validation).get_params() == validation.get_params()
     assert validation.set_params(n_folds=2).n_folds == 2
-
-
-def test_rank_in_class_counts_the_samples_of_the_class_that_come_before():
-    codes = np.array([0, 1, 0, 1, 1])
-    assert rank_in_class(codes, np.arange(5)).tolist() == [0, 0, 1, 1, 2]
-    assert rank_in_class(codes, np.array([4, 2, 3, 0, 1])).tolist() == [1, 2, 0, 1, 0]

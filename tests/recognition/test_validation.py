@@ -10,6 +10,7 @@ from openworld.recognition.validation import (
     check_unknown_label,
     default_unknown_label,
     label_kind,
+    rank_in_class,
 )
 
 
@@ -270,3 +271,9 @@ def test_answers(classes, unknown, expected):
     assert answers(classes, np.array([], dtype=np.intp), unknown).dtype == given.dtype
     given[0] = given[1]
     np.testing.assert_array_equal(classes, before)
+
+
+def test_rank_in_class_counts_the_samples_of_the_class_that_come_before():
+    codes = np.array([0, 1, 0, 1, 1])
+    assert rank_in_class(codes, np.arange(5)).tolist() == [0, 0, 1, 1, 2]
+    assert rank_in_class(codes, np.array([4, 2, 3, 0, 1])).tolist() == [1, 2, 0, 1, 0]

@@ -15,7 +15,7 @@ from openworld.baselines.base import Baseline, Scorer
 from openworld.baselines.linear_svm import one_vs_rest, standardizer
 from openworld.baselines.weibull import Weibull, fit_upper_tail
 from openworld.recognition import CrossClassValidation
-from openworld.recognition.threshold import rank_in_class
+from openworld.recognition.validation import rank_in_class
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.data.dataset import Dataset
-from openworld.recognition.threshold import rank_in_class
+from openworld.recognition.validation import rank_in_class
 
 Indices = NDArray[np.intp]
 

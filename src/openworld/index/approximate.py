@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,16 @@ class ApproximateIndex(ExactIndex):
         """Put other means at these positions."""
         super().replace(positions, means)
         self._inverted.replace(positions, self._seen(means))
+
+    def restorer(self, positions: Positions) -> Callable[[], None]:
+        """Return a function that undoes appending means and replacing those at these positions."""
+        means, lists = super().restorer(positions), self._inverted.restorer(positions)
+
+        def restore() -> None:
+            means()
+            lists()
+
+        return restore
 
     # -- searching ----------------------------------------------------------------------------------
 

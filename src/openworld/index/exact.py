@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,10 @@ class _Prepared:
 
     def _seen(self, means: Floats) -> Floats:
         return np.asarray((means - self.origin).astype(self._dtype))
+
+    @property
+    def parts(self) -> tuple[GrowingRows, GrowingRows]:
+        return self._means, self._squared_norms
 
     @property
     def means(self) -> Floats:
@@ -112,6 +116,17 @@ class ExactIndex:
         self.means[positions] = means
         for prepared in self._prepared.values():
             prepared.replace(positions, means)
+
+    def restorer(self, positions: Positions) -> Callable[[], None]:
+        """Return a function that undoes appending means and replacing those at these positions."""
+        parts = [self._means.restorer(positions)]
+        parts += [part.restorer(positions) for prepared in self._prepared.values() for part in prepared.parts]
+
+        def restore() -> None:
+            for part in parts:
+                part()
+
+        return restore
 
     # -- searching ----------------------------------------------------------------------------------
 

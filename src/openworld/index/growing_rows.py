@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,16 @@ class GrowingRows:
         """Remove one row; the last row takes its place."""
         self._used -= 1
         self._room[row] = self._room[self._used]
+
+    def restorer(self, rows: NDArray[np.intp]) -> Callable[[], None]:
+        """Return a function that undoes appending rows and changing these ones."""
+        room, used, kept = self._room, self._used, self.rows[rows]
+
+        def restore() -> None:
+            self._room, self._used = room, used
+            room[rows] = kept
+
+        return restore
 
     def copy(self) -> GrowingRows:
         """Return an independent copy."""

@@ -129,6 +129,20 @@ class InvertedLists:
         self._lists.rows[positions] = lists
         self._put(vectors, positions, lists)
 
+    def restorer(self, positions: Positions) -> Callable[[], None]:
+        """Return a function that undoes appending vectors and replacing those at these positions."""
+        n, radii, rows = len(self._lists), self._radii.copy(), self._lists.restorer(positions)
+        vectors = self.vectors(positions) if len(positions) else np.empty((0, self.centroids.shape[1]))
+
+        def restore() -> None:
+            appended = np.arange(n, len(self._lists))
+            self._ivf.remove_ids(np.concatenate([positions, appended]).astype(np.int64))
+            rows()
+            self._radii = radii
+            self._put(vectors.astype(np.float32), positions, self._lists.rows[positions])
+
+        return restore
+
     def _lists_for(self, vectors: Singles) -> NDArray[np.int64]:
         """Return the lists of new vectors, widened so that they hold them."""
         squared, lists = self.nearest_lists(vectors, 1)

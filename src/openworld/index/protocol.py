@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +34,9 @@ class Index(Protocol):
 
     def replace(self, positions: Positions, means: Floats) -> None:
         """Put other means at these positions."""
+
+    def restorer(self, positions: Positions) -> Callable[[], None]:
+        """Return a function that undoes appending means and replacing those at these positions."""
 
     def prepare(self, dtype: DTypeLike) -> None:
         """Compute now what the first search for samples of this type would compute."""

@@ -31,9 +31,8 @@ from openworld.recognition import (
     CrossClassValidation,
     EuclideanMetric,
     NCMMetric,
-    SoftmaxThreshold,
 )
-from openworld.recognition.thresholded import ThresholdMixin
+from openworld.recognition.class_means import ClassMeans
 
 _METRICS = {kind.__name__: kind for kind in (NCMMetric, EuclideanMetric)}
 _METRIC_CURVES = (
@@ -53,7 +52,7 @@ def describe(model: Any) -> tuple[Document, Arrays]:
         "parameters": {},
         "metric_given": None if model.metric is None else _describe_estimator(model.metric),
         "metric": metric,
-        "index_trained": isinstance(model._index, ApproximateIndex),
+        "index_trained": isinstance(model.class_means_.index, ApproximateIndex),
     }
     if hasattr(model, "tau_"):
         document["parameters"]["tau"] = _describe_tau(model.tau)
@@ -61,14 +60,14 @@ def describe(model: Any) -> tuple[Document, Arrays]:
         document["calibration"] = None if model.calibration_ is None else asdict(model.calibration_)
     arrays = {
         "sums": model.statistics_.sums.reshape(len(model.statistics_), model.n_features_in_),
-        "projected_means": model._index.means,
-        "index.origin": model._index.origin,
+        "projected_means": model.class_means_.index.means,
+        "index.origin": model.class_means_.index.origin,
         **metric_arrays,
     }
-    if not isinstance(model, SoftmaxThreshold):
+    if "index" in model.get_params(deep=False):
         document["parameters"]["index"] = model.index
     if document["index_trained"]:
-        centroids, lists = model._index.training
+        centroids, lists = model.class_means_.index.training
         arrays |= {"index.centroids": centroids, "index.lists": lists}
     return document, arrays
 
@@ -112,11 +111,12 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     sums = require_floats(arrays["sums"], (len(labels), n_features), "sums")
     projected = arrays["projected_means"]
     require_floats(projected, (len(labels), metric.W_.shape[1]), "projected means")
-    if isinstance(model, ThresholdMixin):
+    if hasattr(kind, "tau_"):
         model.tau_ = require_number(document["tau"], "tau")
         model.calibration_ = _restore_calibration(document["calibration"])
     statistics = ClassStatistics.restore(labels, arrays["counts"], sums)
-    model._restore(metric, statistics, projected, *_restore_index(document, arrays, projected.shape))
+    origin, training = _restore_index(document, arrays, projected.shape)
+    model.class_means_ = ClassMeans(metric, statistics, model.index, origin, projected, training)
     return model
 
 

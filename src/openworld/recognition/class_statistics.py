@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -201,7 +201,30 @@ class ClassStatistics:
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ClassStatistics:
-        return self.copy()
+        other = self.copy()
+        # An index refers to this very list: a copy of both keeps them together.
+        other._labels = memo.setdefault(id(self._labels), other._labels)
+        return other
+
+    def restorer(self, labels: Iterable[Hashable]) -> Callable[[], None]:
+        """Return a function that undoes adding to these classes, known or new, whatever was done of it."""
+        labels, attributes, n_classes = list(labels), dict(vars(self)), len(self)
+        rows = np.array([self._row_of[label] for label in labels if label in self._row_of], dtype=np.intp)
+        new = [label for label in labels if label not in self._row_of]
+        growing = [part for part in (self._counts, self._sums) if part is not None]
+        if self.scatter_kind == "per_class":
+            growing.append(self._class_scatter)
+        parts = [part.restorer(rows) for part in growing]
+
+        def restore() -> None:
+            vars(self).update(attributes)
+            del self._labels[n_classes:]
+            for label in new:
+                self._row_of.pop(label, None)
+            for part in parts:
+                part()
+
+        return restore
 
     # -- correcting -------------------------------------------------------------------------------
 
@@ -335,7 +358,9 @@ class ClassStatistics:
         if other._sums is None:
             return
         if self._sums is None:
-            vars(self).update(vars(other.copy()))
+            copied = vars(other.copy())
+            self._labels += copied.pop("_labels")  # an index may refer to this very list
+            vars(self).update(copied)
             return
         self._append_empty([label for label in other._labels if label not in self._row_of], self._sums)
         rows = np.array([self._row_of[label] for label in other._labels], dtype=np.intp)
@@ -359,9 +384,10 @@ class ClassStatistics:
         self, rows: NDArray[np.intp], other: ClassStatistics, between: Floats, sign: Literal[1, -1]
     ) -> None:
         if self._pooled is not None and other._pooled is not None:
-            self._pooled += other._pooled if sign > 0 else -other._pooled
+            pooled = self._pooled + (other._pooled if sign > 0 else -other._pooled)
             if between.any():  # not where all classes are new
-                self._pooled += sign * (between.T @ between)
+                pooled += sign * (between.T @ between)
+            self._pooled = pooled  # not changed in place, so that it can be restored
         if self.scatter_kind == "per_class":
             n_at_once = max(1, _NUMBERS_AT_ONCE // max(1, between.shape[1] ** 2))
             for start in range(0, len(rows), n_at_once):

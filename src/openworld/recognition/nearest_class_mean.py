@@ -1,31 +1,48 @@
-"""Nearest class mean: the closed-set classifier the paper starts from, and its thresholded softmax."""
+"""Nearest class mean: the closed-set classifier that the paper starts from, and its thresholded softmax."""
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import validate_data
+from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from openworld.index import IndexKind
-from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
-from openworld.recognition.metric.likelihood import distance_logits, log_softmax
+from openworld.recognition.class_means import ClassMeans, ClassMeansMixin, new_metric
+from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.metric.likelihood import distance_logits
 from openworld.recognition.recognizer import Judgement
-from openworld.recognition.threshold import CrossClassValidation
-from openworld.recognition.thresholded import ThresholdMixin
+from openworld.recognition.threshold import (
+    Calibration,
+    CrossClassValidation,
+    calibrator_of,
+    check_tau,
+    find_tau,
+    fit_metric_and_tau,
+    known_codes,
+)
+from openworld.recognition.validation import (
+    as_float,
+    check_announced,
+    continue_training,
+    start_training,
+    unchanged_on_error,
+)
 
 Floats = NDArray[np.floating[Any]]
 
 
-class NearestClassMean(ClassMeanRecognizer):
+class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The nearest class mean in a metric (NCM). It names the nearest class and never answers unknown.
 
     Parameters
     ----------
     metric : transformer, optional
-        By default a new `NCMMetric`, learnt on the starting classes.
+        By default a new `NCMMetric`, learned on the starting classes.
     unknown_label : label, optional
         Never answered; it only may not be a class. By default -1 for numbers, "unknown" for text.
     index : {"auto", "exact", "approximate"}, default="auto"
@@ -48,6 +65,12 @@ class NearestClassMean(ClassMeanRecognizer):
     """
 
     accepts_bounded_region = False
+    threshold_ = np.inf  # no distance is too far to be accepted
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "metric": [HasMethods(["fit", "transform"]), None],
+        "unknown_label": "no_validation",
+        "index": [StrOptions({"auto", "exact", "approximate"})],
+    }
 
     def __init__(
         self,
@@ -60,61 +83,69 @@ class NearestClassMean(ClassMeanRecognizer):
         self.unknown_label = unknown_label
         self.index = index
 
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric and the class means from the starting classes."""
+        self._validate_params()
+        with unchanged_on_error(self):
+            samples, labels = start_training(self, X, y)
+            metric = new_metric(self.metric).fit(as_float(samples), labels)
+            self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels), self.index)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn further samples, of known and of new classes, as `NearestNonOutlier` does."""
+        if not hasattr(self, "class_means_"):
+            check_announced(y, classes)
+            return self.fit(X, y)
+        samples, labels = continue_training(self, X, y, classes)
+        self.class_means_ = self.class_means_.learn(samples, labels)
+        return self
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Name the nearest class of each sample."""
-        return self._answers(self._nearest(X)[1][:, 0])
+        means = self._known()
+        return means.answers(means.nearest(self._checked(X))[1][:, 0], True, self.unknown_label_)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the exponents of Eq. 1, ``-d^2 / 2``, shape (n, K), columns as in `classes_`."""
-        return np.asarray(self._squared_distances(X) / -2)
+        return np.asarray(self._known().squared_distances(self._checked(X)) / -2)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithm of Eq. 1, shape (n, K)."""
-        means = self._known_index().means
-        chunks = self._projected_chunks(X, len(means))
-        return log_softmax(self._in_order(np.concatenate([distance_logits(z, means) for z in chunks])))
+        return _log_proba(self._known(), self._checked(X))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return p(c|x) of Eq. 1, shape (n, K): it presumes that every sample is of a known class."""
         return np.exp(self.predict_log_proba(X))
 
-    @property
-    def threshold_(self) -> float:
-        """Infinity: no distance is too far to be accepted."""
-        return np.inf
-
-    def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Do nothing: no sample is rejected."""
-
     def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
-        """Return answer, decision, membership and the n nearest classes of each sample, in one pass.
+        """Return answer, decision, membership and the n nearest classes of each sample.
 
-        The membership is p(c|x) of Eq. 1, which is large far from all data too.
+        Every sample is accepted. The membership is p(c|x) of Eq. 1, which is large far from all data too.
 
         Parameters
         ----------
         X : array of shape (n_samples, D)
         n : int, default=5
         """
-        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
-        decision, p = self.decision_function(samples), self.predict_proba(samples)
-        labels, distances = self.nearest_classes(samples, n)
-        best = decision.argmax(axis=1)
-        rows = np.arange(len(best))
-        answer = self.predict(samples)
+        means, samples = self._known(), self._checked(X)
+        nearest, distances, memberships, rows = _nearest(means, samples, n, _log_proba(means, samples))
         return Judgement(
-            answer,
-            answer != self.unknown_label_,
-            decision[rows, best].astype(np.float64),
-            p[rows, best].astype(np.float64),
-            labels,
-            distances.astype(np.float64),
-            p[rows[:, np.newaxis], np.searchsorted(self.classes_, labels)].astype(np.float64),
+            means.answers(rows[:, 0], True, self.unknown_label_),
+            np.ones(len(samples), dtype=bool),
+            distances[:, 0] ** 2 / -2,
+            memberships[:, 0],
+            nearest,
+            distances,
+            memberships,
             self.threshold_,
         )
 
+    def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Do nothing: no sample is rejected."""
 
-class SoftmaxThreshold(ThresholdMixin, NearestClassMean):
+
+class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """NCM that answers unknown when the largest softmax probability is small (OS-NCM-STH).
 
     The paper's supplement has it to show that it fails: the softmax is normalized over the known
@@ -131,6 +162,15 @@ class SoftmaxThreshold(ThresholdMixin, NearestClassMean):
         By default -1 for numbers, "unknown" for text.
     """
 
+    calibration_: Calibration | None
+    accepts_bounded_region = False
+    index: IndexKind = "auto"
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "metric": [HasMethods(["fit", "transform"]), None],
+        "tau": [Interval(Real, 0, None, closed="neither"), HasMethods(["held_out", "find"]), None],
+        "unknown_label": "no_validation",
+    }
+
     def __init__(
         self,
         metric: TransformerMixin | None = None,
@@ -138,20 +178,125 @@ class SoftmaxThreshold(ThresholdMixin, NearestClassMean):
         *,
         unknown_label: Any = None,
     ) -> None:
-        super().__init__(metric, unknown_label=unknown_label)
+        self.metric = metric
         self.tau = tau
+        self.unknown_label = unknown_label
 
-    def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
-        """Return ``-ln p`` of each class."""
-        return np.asarray(-log_softmax(squared_distances / -2), dtype=np.float64)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric, the threshold and the class means from the starting classes."""
+        self._validate_params()
+        with unchanged_on_error(self):
+            samples, labels = start_training(self, X, y)
+            metric, self.tau_, self.calibration_ = fit_metric_and_tau(
+                new_metric(self.metric), self.tau, samples, labels, _minus_log_p
+            )
+            self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels))
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn further samples, of known and of new classes, as `NearestNonOutlier` does."""
+        if not hasattr(self, "class_means_"):
+            check_announced(y, classes)
+            return self.fit(X, y)
+        samples, labels = continue_training(self, X, y, classes)
+        self.class_means_ = self.class_means_.learn(samples, labels)
+        return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Name the nearest class of each sample, or answer unknown where its probability is small."""
-        decision = self.decision_function(X)
-        accepted = decision.max(axis=1) > 0
-        rows = self._sorted()[1][decision.argmax(axis=1)]
-        return self._answers(np.where(accepted, rows, -1))
+        return self._answers(self.decision_function(X))
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return ``ln p(c|x) + tau``, shape (n, K), columns as in `classes_`: positive is accepted."""
         return np.asarray(self.predict_log_proba(X).astype(np.float64) + self.tau_)
+
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
+        """Return the logarithm of Eq. 1, shape (n, K)."""
+        return _log_proba(self._known(), self._checked(X))
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return p(c|x) of Eq. 1, shape (n, K): it presumes that every sample is of a known class."""
+        return np.exp(self.predict_log_proba(X))
+
+    def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
+        """Return answer, decision, membership and the n nearest classes of each sample.
+
+        The membership is p(c|x) of Eq. 1, which is large far from all data too.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, D)
+        n : int, default=5
+        """
+        means, samples = self._known(), self._checked(X)
+        log_p = _log_proba(means, samples)
+        decision = log_p.astype(np.float64) + self.tau_
+        largest = decision.max(axis=1)
+        nearest, distances, memberships, _ = _nearest(means, samples, n, log_p)
+        return Judgement(
+            self._answers(decision),
+            largest > 0,
+            largest,
+            np.exp(log_p.max(axis=1).astype(np.float64)),
+            nearest,
+            distances,
+            memberships,
+            self.tau_,
+        )
+
+    def _answers(self, decision: Floats) -> NDArray[Any]:
+        means = self._known()
+        rows = means.in_order()[1][decision.argmax(axis=1)]
+        return means.answers(rows, decision.max(axis=1) > 0, self.unknown_label_)
+
+    @property
+    def tau_(self) -> float:
+        """The threshold in force. It can be set at any time without fitting again."""
+        return self._tau
+
+    @tau_.setter
+    def tau_(self, tau: float) -> None:
+        self._tau = check_tau(tau)
+
+    @property
+    def threshold_(self) -> float:
+        """The threshold in force: `tau_`."""
+        return self.tau_
+
+    def recalibrate(
+        self, X: ArrayLike, y: ArrayLike, calibration: CrossClassValidation | None = None
+    ) -> Self:
+        """Find tau again on labelled samples of known classes, as `NearestNonOutlier.recalibrate` does."""
+        codes = known_codes(self.classes_, y)
+        squared = self._known().squared_distances(self._checked(X))
+        calibrator = calibration or calibrator_of(self.tau) or CrossClassValidation()
+        self.tau_, self.calibration_ = find_tau(calibrator, squared, codes, _minus_log_p)
+        return self
+
+    def relax_threshold(self, X: ArrayLike, y: ArrayLike, share: float = 0.1) -> None:
+        """Move tau a share of the way to samples of known classes that are still rejected."""
+        own = known_codes(self.classes_, y)
+        decisions = self.decision_function(X)[np.arange(len(own)), own]
+        self.tau_ += share * float(np.maximum(-decisions, 0).sum())
+
+
+def _minus_log_p(squared_distances: Floats) -> NDArray[np.float64]:
+    return np.asarray(-log_softmax(squared_distances / -2, axis=-1), dtype=np.float64)
+
+
+def _log_proba(means: ClassMeans, samples: NDArray[Any]) -> Floats:
+    """Return the logarithm of Eq. 1, shape (n, K), columns in the order of the classes."""
+    projected = means.index.means
+    logits = [distance_logits(z, projected) for z in means.projected(samples, len(projected))]
+    return np.asarray(log_softmax(means.columns_in_order(np.concatenate(logits)), axis=-1))
+
+
+def _nearest(
+    means: ClassMeans, samples: NDArray[Any], n: int, log_p: Floats
+) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+    """Return labels, distances, probabilities and rows of the n nearest classes."""
+    distances, rows = means.nearest(samples, n)
+    labels = means.labels_of(rows)
+    columns = np.searchsorted(means.classes, labels)
+    memberships = np.exp(np.take_along_axis(log_p, columns, axis=1).astype(np.float64))
+    return labels, distances.astype(np.float64), memberships, rows

@@ -1,25 +1,44 @@
-"""Nearest Non-Outlier (NNO): the paper's algorithm."""
+"""Nearest Non-Outlier (NNO): the paper's algorithm.
+
+In the paper's words, an open world recognizer is a recognition function F with a novelty detector nu
+(`predict`), a labelling process L (a person), and an incremental learning function I_t (`partial_fit`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from openworld.index import IndexKind
-from openworld.recognition.class_mean_recognizer import ClassMeanRecognizer
+from openworld.recognition.class_means import ClassMeans, ClassMeansMixin, new_metric
+from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.recognizer import Judgement
-from openworld.recognition.threshold import CrossClassValidation
-from openworld.recognition.thresholded import ThresholdMixin
+from openworld.recognition.threshold import (
+    Calibration,
+    CrossClassValidation,
+    calibrator_of,
+    check_tau,
+    find_tau,
+    fit_metric_and_tau,
+    known_codes,
+)
+from openworld.recognition.validation import (
+    check_announced,
+    continue_training,
+    start_training,
+    unchanged_on_error,
+)
 
 Floats = NDArray[np.floating[Any]]
 
 
-class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
+class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Name the nearest class whose mean is closer than tau; answer unknown when there is none.
 
     The recognition function of class i is (Eq. 8)
@@ -30,8 +49,8 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
     The constant in front is positive, so the sign of ``1 - d / tau`` decides; with m = 512 the constant
     itself underflows, so it is only ever used as a logarithm (`log_density`).
 
-    The metric and tau are learnt by `fit` on the starting classes; `partial_fit` then adds samples and
-    classes by updating means alone, as in the paper.
+    `fit` learns the metric and tau on the starting classes; `partial_fit` then learns samples and classes by
+    updating means alone, as in the paper.
 
     Parameters
     ----------
@@ -62,6 +81,8 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         Counts and sums of the classes in the space of the features.
     unknown_label_ : label
         The label for unknown in use.
+    class_means_ : ClassMeans
+        Statistics, projected means and the index of these.
 
     Examples
     --------
@@ -73,6 +94,16 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
     >>> nno.partial_fit([[5.0]], ["fox"]).predict([[5.5]]).tolist()
     ['fox']
     """
+
+    calibration_: Calibration | None
+    # With fewer components than features some directions are lost before the metric's space (Theorem 2).
+    accepts_bounded_region = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "metric": [HasMethods(["fit", "transform"]), None],
+        "tau": [Interval(Real, 0, None, closed="neither"), HasMethods(["held_out", "find"]), None],
+        "unknown_label": "no_validation",
+        "index": [StrOptions({"auto", "exact", "approximate"})],
+    }
 
     def __init__(
         self,
@@ -87,12 +118,66 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         self.unknown_label = unknown_label
         self.index = index
 
-    def _outlyingness(self, squared_distances: Floats) -> NDArray[np.float64]:
-        """Return the distance to each mean."""
-        return np.sqrt(squared_distances, dtype=np.float64)
+    # -- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric W, the threshold tau and the class means from the starting classes.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+            Labels: integers, strings or booleans, none of them the unknown label.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        with unchanged_on_error(self):
+            samples, labels = start_training(self, X, y)
+            metric, self.tau_, self.calibration_ = fit_metric_and_tau(
+                new_metric(self.metric), self.tau, samples, labels, _distances
+            )
+            self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels), self.index)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn samples of known and of new classes: the incremental learning function I_t.
+
+        With W and tau fixed, I_t updates the mean of class i by the n samples x_k that a person labelled
+        as i, and adds a class that is new:
+
+            mu_i <- (N_i mu_i + sum_k x_k) / (N_i + n),   N_i <- N_i + n
+
+        No other class changes. A metric that has a `partial_fit` of its own learns the samples too, and all
+        means are projected by it again. On a recognizer that was never fitted this is the same as `fit`.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+        classes : array, optional
+            Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "class_means_"):
+            check_announced(y, classes)
+            return self.fit(X, y)
+        samples, labels = continue_training(self, X, y, classes)
+        self.class_means_ = self.class_means_.learn(samples, labels)
+        return self
+
+    # -- recognizing ------------------------------------------------------------------------------
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Name the class of each sample, or answer unknown.
+        """Name the class of each sample, or answer unknown: the recognition function F and detector nu.
+
+        nu(x) = max_i f_i(x) <= 0 makes x unknown; otherwise F(x) = argmax_i f_i(x). As f_i falls with the
+        distance alone, the nearest mean has the largest f_i.
 
         Parameters
         ----------
@@ -102,18 +187,24 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         -------
         labels : array of shape (n,)
         """
-        check_is_fitted(self)
-        distances, rows = self._nearest(X, boundary=self.tau_)
+        means = self._known()
+        distances, rows = means.nearest(self._checked(X), boundary=self.tau_)
         accepted = distances[:, 0] < np.float64(self.tau_)  # 1 - d / tau > 0, also for float32 distances
-        return self._answers(np.where(accepted, rows[:, 0], -1))
+        return means.answers(rows[:, 0], accepted, self.unknown_label_)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return ``1 - d / tau`` for every class, shape (n, K), columns as in `classes_`.
 
         Positive: not an outlier for that class. The largest value decides; 1 is the class mean itself.
         """
-        distances = np.sqrt(self._squared_distances(X), dtype=np.float64)
-        return np.asarray(1 - distances / self.tau_)
+        return np.asarray(1 - _distances(self._known().squared_distances(self._checked(X))) / self.tau_)
+
+    def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return ln f_i(x) of Eq. 8 for every class, shape (n, K); minus infinity for outliers."""
+        m = self._known().index.means.shape[1]
+        log_constant = gammaln(m / 2 + 1) - m / 2 * np.log(np.pi) - m * np.log(self.tau_)
+        with np.errstate(divide="ignore"):
+            return np.asarray(log_constant + np.log(np.maximum(self.decision_function(X), 0)))
 
     def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
         """Return answer, decision, membership and the n nearest classes of each sample, in one pass.
@@ -125,30 +216,73 @@ class NearestNonOutlier(ThresholdMixin, ClassMeanRecognizer):
         X : array of shape (n_samples, D)
         n : int, default=5
         """
-        check_is_fitted(self)
-        found, rows = self._nearest(X, n)
+        means = self._known()
+        found, rows = means.nearest(self._checked(X), n)
         distances = found.astype(np.float64)
         decisions = 1 - distances / self.tau_
         memberships = np.clip(decisions, 0, 1)
         accepted = distances[:, 0] < self.tau_
         return Judgement(
-            self._answers(np.where(accepted, rows[:, 0], -1)),
+            means.answers(rows[:, 0], accepted, self.unknown_label_),
             accepted,
             decisions[:, 0],
             memberships[:, 0],
-            self._labels_of(rows),
+            means.labels_of(rows),
             distances,
             memberships,
             self.tau_,
         )
 
+    # -- the threshold ----------------------------------------------------------------------------
+
     @property
-    def _tau_per_decision(self) -> float:
+    def tau_(self) -> float:
+        """The threshold in force. It can be set at any time without fitting again."""
+        return self._tau
+
+    @tau_.setter
+    def tau_(self, tau: float) -> None:
+        self._tau = check_tau(tau)
+
+    @property
+    def threshold_(self) -> float:
+        """The threshold in force: `tau_`."""
         return self.tau_
 
-    def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the logarithm of Eq. 8 for every class, shape (n, K); minus infinity for outliers."""
-        m = self._known_index().means.shape[1]
-        log_constant = gammaln(m / 2 + 1) - m / 2 * np.log(np.pi) - m * np.log(self.tau_)
-        with np.errstate(divide="ignore"):
-            return np.asarray(log_constant + np.log(np.maximum(self.decision_function(X), 0)))
+    def recalibrate(
+        self, X: ArrayLike, y: ArrayLike, calibration: CrossClassValidation | None = None
+    ) -> Self:
+        """Find tau again on labelled samples of known classes; metric and means stay.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+            Samples that the class means were preferably not learned from.
+        y : array of shape (n,)
+        calibration : CrossClassValidation, optional
+            By default the one given as `tau`.
+        """
+        codes = known_codes(self.classes_, y)
+        squared = self._known().squared_distances(self._checked(X))
+        calibrator = calibration or calibrator_of(self.tau) or CrossClassValidation()
+        self.tau_, self.calibration_ = find_tau(calibrator, squared, codes, _distances)
+        return self
+
+    def relax_threshold(self, X: ArrayLike, y: ArrayLike, share: float = 0.1) -> None:
+        """Move tau a share of the way to samples of known classes that are still rejected.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+            The right labels of samples that were rejected by mistake.
+        share : float, default=0.1
+        """
+        own = known_codes(self.classes_, y)
+        decisions = self.decision_function(X)[np.arange(len(own)), own]
+        for missing in -np.minimum(decisions, 0):
+            self.tau_ += share * float(missing) * self.tau_
+
+
+def _distances(squared_distances: Floats) -> NDArray[np.float64]:
+    return np.sqrt(squared_distances, dtype=np.float64)

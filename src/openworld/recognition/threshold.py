@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from numbers import Real
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length
+
+from openworld.index import ExactIndex
+from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.validation import as_float, check_labels, stratified_draw
 
 Floats = NDArray[np.float64]
+# Squared distances to the known means -> how far samples lie outside each class.
+Outlyingness = Callable[[NDArray[np.floating[Any]]], Floats]
 
 
 class Objective(Protocol):
@@ -88,19 +96,6 @@ class MinOpenWorldError:
 OpenWorldError = MinOpenWorldError  # deprecated: it is an objective, not an exception
 
 
-def rank_in_class(codes: NDArray[np.intp], order: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return how many samples of its class come before each sample in an order of all samples.
-
-    With a random order, ``rank_in_class(codes, order) < wanted[codes]`` draws `wanted` samples of each
-    class. (scikit-learn's stratified splitters draw shares of the whole, and refuse classes of one sample.)
-    """
-    counts = np.bincount(codes)
-    ranks = np.empty(len(codes), dtype=np.intp)
-    by_class = order[np.argsort(codes[order], kind="stable")]
-    ranks[by_class] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return ranks
-
-
 def best_threshold(
     known: ArrayLike, unknown: ArrayLike, objective: Objective, right: ArrayLike = True
 ) -> tuple[float, float]:
@@ -175,6 +170,13 @@ class Calibration:
         return float(np.std(self.fold_taus))
 
 
+def check_tau(tau: Any) -> float:
+    """Return tau if it is a positive number."""
+    if isinstance(tau, bool) or not isinstance(tau, Real) or not 0 < float(tau) < np.inf:
+        raise ValueError(f"tau must be a positive number or a calibration object; got {tau!r}.")
+    return float(tau)
+
+
 class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
     """Find tau by letting some of the training classes play unknown, over several folds.
 
@@ -217,10 +219,8 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         """Choose the samples to judge with: a share of each class, leaving at least one to learn from."""
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction}.")
-        counts = np.bincount(codes)
-        wanted = np.minimum(np.ceil(self.validation_fraction * counts - 1e-9), counts - 1)  # 0.07 * 100 > 7
-        shuffled = check_random_state(self.random_state).permutation(len(codes))
-        return np.asarray(rank_in_class(codes, shuffled) < wanted[codes])
+        order = check_random_state(self.random_state).permutation(len(codes))
+        return stratified_draw(codes, self.validation_fraction, order)
 
     def find(
         self,
@@ -272,3 +272,78 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         known, unknown = least[of_known], least[~of_known]
         tau, value = best_threshold(known, unknown, self.objective, (named == codes)[of_known])
         return tau, value, float(np.mean(known < tau)), float(np.mean(unknown >= tau))
+
+
+def calibrator_of(tau: Any) -> CrossClassValidation | None:
+    """Return the calibration that a parameter `tau` asks for; None where tau is a number."""
+    if tau is None:
+        return CrossClassValidation()
+    if hasattr(tau, "held_out"):
+        return cast(CrossClassValidation, tau)
+    check_tau(tau)
+    return None
+
+
+def fit_metric_and_tau(
+    metric: Any, tau: Any, samples: NDArray[Any], labels: NDArray[Any], outlyingness: Outlyingness
+) -> tuple[Any, float, Calibration | None]:
+    """Learn the metric W and the threshold tau on the starting classes.
+
+    The samples on which tau is found take no part in learning the metric and the means that they are judged
+    with. A metric that learns batch by batch is given them afterwards.
+
+    Parameters
+    ----------
+    metric : transformer
+        Not fitted.
+    tau : float, CrossClassValidation or None
+    samples : array of shape (n, D)
+    labels : array of shape (n,)
+    outlyingness : callable
+        Given squared distances to the known means, returns what is compared with tau.
+
+    Returns
+    -------
+    metric, tau, calibration
+        The calibration is None where tau is a number.
+    """
+    calibrator = calibrator_of(tau)
+    if calibrator is None:
+        return metric.fit(as_float(samples), labels), float(tau), None
+    codes = np.unique(labels, return_inverse=True)[1]
+    held = calibrator.held_out(codes)
+    metric.fit(as_float(samples[~held]), labels[~held])
+    means = ClassStatistics("none").add(samples[~held], codes[~held]).means
+    squared: NDArray[np.floating[Any]] = np.empty((0, len(means)))
+    if held.any():
+        # In float64, whatever the type of the samples: tau is found among values that differ little.
+        projected = np.asarray(metric.transform(as_float(samples[held])), dtype=np.float64)
+        index = ExactIndex(np.asarray(metric.transform(means), dtype=np.float64))
+        squared = index.squared_distances(projected)
+    tau, calibration = find_tau(calibrator, squared, codes[held], outlyingness)
+    if hasattr(metric, "partial_fit"):
+        metric.partial_fit(as_float(samples[held]), labels[held])
+    return metric, tau, calibration
+
+
+def find_tau(
+    calibrator: CrossClassValidation,
+    squared_distances: NDArray[np.floating[Any]],
+    codes: NDArray[np.intp],
+    outlyingness: Outlyingness,
+) -> tuple[float, Calibration]:
+    """Find tau on samples of known classes, given their squared distances to all class means."""
+    check_consistent_length(squared_distances, codes)
+    found = calibrator.find(
+        lambda known: outlyingness(squared_distances[:, known]), codes, squared_distances.shape[1]
+    )
+    # Where every sample coincides with its class mean the best threshold is 0; tau must be positive.
+    return max(found.tau, float(np.finfo(np.float32).tiny)), found
+
+
+def known_codes(classes: NDArray[Any], y: ArrayLike) -> NDArray[np.intp]:
+    """Return the positions of labels in the sorted classes; every label must be a class."""
+    labels = check_labels(y)
+    if not np.isin(labels, classes).all():
+        raise ValueError("recalibrate needs samples of known classes only; teach the others first.")
+    return np.searchsorted(classes, labels)

@@ -147,8 +147,11 @@ def start_training(recognizer: Any, X: ArrayLike, y: ArrayLike) -> tuple[NDArray
     return samples, labels
 
 
-def continue_training(recognizer: Any, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+def continue_training(
+    recognizer: Any, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Check further samples against what the recognizer was started with."""
+    check_announced(y, classes)
     samples, labels = _validate(recognizer, X, y, reset=False)
     check_unknown_label(recognizer.unknown_label_, np.unique(labels))
     return samples, labels
@@ -169,6 +172,40 @@ def check_range(samples: NDArray[Any]) -> None:
         )
 
 
+def stratified_draw(codes: NDArray[np.intp], fraction: float, order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Draw a share of the samples of each class, leaving at least one of each class.
+
+    Parameters
+    ----------
+    codes : array of shape (n,)
+        The class of each sample, as a number from 0.
+    fraction : float
+        The share, rounded up.
+    order : array of shape (n,)
+        A random permutation of the samples.
+
+    Returns
+    -------
+    drawn : bool array of shape (n,)
+    """
+    counts = np.bincount(codes)
+    wanted = np.minimum(np.ceil(fraction * counts - 1e-9), counts - 1)  # 0.07 * 100 > 7
+    return np.asarray(rank_in_class(codes, order) < wanted[codes])
+
+
+def rank_in_class(codes: NDArray[np.intp], order: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return how many samples of its class come before each sample in an order of all samples.
+
+    With a random order, ``rank_in_class(codes, order) < wanted[codes]`` draws `wanted` samples of each
+    class. (scikit-learn's stratified splitters draw shares of the whole, and refuse classes of one sample.)
+    """
+    counts = np.bincount(codes)
+    ranks = np.empty(len(codes), dtype=np.intp)
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    ranks[by_class] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ranks
+
+
 def as_float(X: NDArray[Any]) -> NDArray[Any]:
     """Return float64, or float32 for what float32 holds exactly."""
     return X.astype(np.float32 if np.can_cast(X.dtype, np.float32) else np.float64, copy=False)
@@ -176,13 +213,16 @@ def as_float(X: NDArray[Any]) -> NDArray[Any]:
 
 @contextmanager
 def unchanged_on_error(recognizer: Any) -> Iterator[None]:
-    """Put every attribute back when learning fails: a bad batch leaves the model as it was."""
-    before = dict(recognizer.__dict__)
+    """Put every attribute back when learning fails.
+
+    This undoes assignments alone: what the attributes refer to must not be changed in place.
+    """
+    before = dict(vars(recognizer))
     try:
         yield
     except BaseException:
-        recognizer.__dict__.clear()
-        recognizer.__dict__.update(before)
+        vars(recognizer).clear()
+        vars(recognizer).update(before)
         raise
 
 

@@ -6,14 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 Floats = NDArray[np.floating[Any]]
-
-
-def log_softmax(logits: Floats) -> Floats:
-    """Return the logarithm of the softmax over the last axis; stable for logits of any size."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
 def distance_logits(projected: Floats, projected_means: Floats) -> Floats:
@@ -29,12 +24,12 @@ def dot_logits(projected: Floats, projected_means: Floats, biases: Floats) -> Fl
 
 def mean_loss(logits: Floats, codes: NDArray[np.intp]) -> float:
     """Return the mean of ``-ln p(y_i | x_i)``."""
-    return -float(log_softmax(logits)[np.arange(len(codes)), codes].mean(dtype=np.float64))
+    return -float(log_softmax(logits, axis=-1)[np.arange(len(codes)), codes].mean(dtype=np.float64))
 
 
 def _loss_and_residuals(logits: Floats, codes: NDArray[np.intp]) -> tuple[float, Floats]:
     """Return the mean loss and its derivative with respect to the logits, ``(p - [y = c]) / n``."""
-    log_p = log_softmax(logits)
+    log_p = log_softmax(logits, axis=-1)
     rows = np.arange(len(codes))
     loss = -float(log_p[rows, codes].mean(dtype=np.float64))
     residuals = np.exp(log_p)

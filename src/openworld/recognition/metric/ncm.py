@@ -19,8 +19,7 @@ from openworld.recognition.metric.solvers import (
     authors_sgd,
     discriminant_then_descent,
 )
-from openworld.recognition.threshold import CrossClassValidation
-from openworld.recognition.validation import check_labels
+from openworld.recognition.validation import check_labels, stratified_draw
 
 Floats = NDArray[np.floating[Any]]
 
@@ -220,10 +219,8 @@ class NCMMetric(LinearMetric):
             raise ValueError(f"learning_rate must be a positive number, or None; got {rate!r}.")
 
     def _problem(self, X: Floats, codes: NDArray[np.intp]) -> Problem:
-        split = CrossClassValidation(
-            validation_fraction=self.validation_fraction, random_state=self.random_state
-        )
-        held = split.held_out(codes)
+        order = check_random_state(self.random_state).permutation(len(codes))
+        held = stratified_draw(codes, self.validation_fraction, order)
         learnt = ClassStatistics("none").add(X[~held], codes[~held])
         means = learnt.means.astype(X.dtype)
         return Problem(X[~held], codes[~held], X[held], codes[held], means, self.form == "dot")

@@ -1,0 +1,425 @@
+"""ClassMeans: class statistics, their projected means and the index that searches them, changed together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from copy import copy, deepcopy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from openworld.index import Index, IndexKind, Training, make_index
+from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.metric.ncm import LinearMetric, NCMMetric
+from openworld.recognition.validation import (
+    answers,
+    as_array,
+    as_float,
+    as_key,
+    check_labels,
+    check_unknown_label,
+)
+
+Floats = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
+
+# Samples are worked on in chunks of about this many distances, so memory does not grow with their number.
+_CHUNK_DISTANCES = 1 << 22
+_CHUNK_ROWS = 4096
+# The square of a distance up to this one is a finite float32 in any number of dimensions in use.
+_FARTHEST = 1e17
+
+
+class ClassMeans:
+    """The class means in a metric: statistics, projected means and index, always changed together.
+
+    What is learned about the classes is kept as sums in the space of the features (`ClassStatistics`), so
+    learning a class changes no other class's mean, and neither the order nor the batches in which samples
+    come make a difference. The means are projected when they change and kept in an index, where a change of
+    one does not touch the others. Of equally near classes the first in the order of their labels is taken.
+
+    Parameters
+    ----------
+    metric : transformer
+        Fitted. It stays as it is.
+    statistics : ClassStatistics
+        Without scatter. They belong to this object from now on.
+    index_kind : {"auto", "exact", "approximate"}
+    origin : array of shape (m,), optional
+        The point from which the index sees the means; by default their midst.
+    projected : array of shape (K, m), optional
+        The projected means, where a model file has them.
+    training : Training, optional
+        Of an approximate index, where a model file has it.
+    """
+
+    def __init__(
+        self,
+        metric: Any,
+        statistics: ClassStatistics,
+        index_kind: IndexKind = "auto",
+        origin: NDArray[np.float64] | None = None,
+        projected: NDArray[np.float64] | None = None,
+        training: Training | None = None,
+    ) -> None:
+        self.metric, self.statistics, self.index_kind = metric, statistics, index_kind
+        self._make_index(
+            self._project(statistics.means) if projected is None else projected, origin, training
+        )
+
+    def _make_index(
+        self,
+        projected: NDArray[np.float64],
+        origin: NDArray[np.float64] | None,
+        training: Training | None = None,
+    ) -> None:
+        # A metric that moves with every batch moves all means: lists found for them would serve once.
+        moving = self.index_kind == "auto" and hasattr(self.metric, "partial_fit")
+        kind: IndexKind = "exact" if moving else self.index_kind
+        self.index: Index = make_index(kind, projected, origin, self.statistics._labels, training)
+        self._sorted: tuple[NDArray[Any], Rows] | None = None
+        self._dtype: np.dtype[Any] | None = None
+
+    # -- changing -----------------------------------------------------------------------------------
+
+    def add(self, batch: ClassStatistics) -> None:
+        """Add counts and sums of known and new classes, all or nothing.
+
+        The cost does not depend on how many other classes there are.
+        """
+        if not len(batch):
+            return
+        self.statistics.check_combines(batch)
+        counts, sums = batch.counts.copy(), batch.sums.copy()
+        known = np.array([label in self.statistics for label in batch.labels])
+        rows = self._rows(label for label, is_known in zip(batch.labels, known, strict=True) if is_known)
+        if len(rows):
+            counts[known] += self.statistics.counts[rows]
+            sums[known] += self.statistics.sums[rows]
+        projected = self._project(sums / counts[:, np.newaxis])
+        restore = [self.statistics.restorer(batch.labels), self.index.restorer(rows)]
+        cache = self._sorted, self._dtype
+        try:
+            self.statistics += batch
+            if len(rows):
+                self.index.replace(rows, projected[known])
+            self.index.add(projected[~known])
+            self._labels_changed(batch.labels, [])
+        except BaseException:
+            for undo in restore:
+                undo()
+            self._sorted, self._dtype = cache
+            raise
+
+    def learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> ClassMeans:
+        """Learn samples, all or nothing, and return the means after that.
+
+        Where the metric learns batch by batch it learns the samples too: then all means move, and new
+        `ClassMeans` are returned. Otherwise these are changed and returned.
+        """
+        batch = ClassStatistics("none").add(samples, labels)
+        if not hasattr(self.metric, "partial_fit"):
+            self.add(batch)
+            return self
+        self.statistics.check_combines(batch)
+        metric = deepcopy(self.metric).partial_fit(as_float(samples), labels)
+        return ClassMeans(metric, self.statistics + batch, self.index_kind)
+
+    def forget(self, label: Any) -> None:
+        """Forget a class; at least one stays."""
+        row = self.statistics.row(label)
+        if len(self.statistics) == 1:
+            raise ValueError(f"{as_key(label)!r} is the only class left; a recognizer needs at least one.")
+        self.statistics.forget(label)
+        self.index.remove(row)
+        self._labels_changed([], [as_key(label)])
+
+    def rename(self, old: Any, new: Any) -> None:
+        """Give a class another name that no class has yet."""
+        self.statistics.rename(old, new)
+        self._labels_changed([as_key(new)], [as_key(old)])
+
+    def merge(self, labels: Iterable[Any], into: Any) -> None:
+        """Make one class of several, with the mean of all their samples."""
+        parts = list(dict.fromkeys(as_key(label) for label in labels))
+        gone = [*parts, as_key(into)] if into in self.statistics and into not in parts else parts
+        rows = self._rows(gone).tolist()
+        self.statistics.merge(parts, into)
+        while rows:  # as in the statistics, the last row takes the place of the one that goes
+            row, last = rows.pop(0), len(self.index) - 1
+            self.index.remove(row)
+            rows = [row if other == last else other for other in rows]
+        self.index.add(self._project(self.statistics.mean(into)[np.newaxis]))
+        self._labels_changed([as_key(into)], gone)
+
+    def empty(self) -> ClassMeans:
+        """Return means of no classes in the same metric, seen from the same origin."""
+        nothing = ClassStatistics("none")
+        return ClassMeans(self.metric, nothing, self.index_kind, self.index.origin, self.index.means[:0])
+
+    def __add__(self, other: ClassMeans) -> ClassMeans:
+        if not _same_metric(self.metric, other.metric):
+            raise ValueError(
+                "Only models that share one metric can be added: make the parts with without_classes()."
+            )
+        whole = self.statistics + other.statistics
+        projected = None if len(whole) else self.index.means  # of no class
+        return ClassMeans(self.metric, whole, self.index_kind, self.index.origin, projected)
+
+    def optimize(self, index_kind: IndexKind) -> None:
+        """Make a new index for as many classes as there are now."""
+        self.index_kind = index_kind
+        self._make_index(self.index.means, self.index.origin)
+
+    # -- searching ----------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The classes, sorted."""
+        return self.in_order()[0]
+
+    def in_order(self) -> tuple[NDArray[Any], Rows]:
+        """Return the classes in sorted order and their rows."""
+        if self._sorted is None:
+            classes = as_array(self.statistics.labels)
+            order = np.argsort(classes, kind="stable")
+            self._sorted = classes[order], order
+        return self._sorted
+
+    def nearest(
+        self, samples: NDArray[Any], n: int = 1, boundary: float | None = None
+    ) -> tuple[Floats, Rows]:
+        """Return distances to and rows of the n nearest classes; those beyond the boundary do not count."""
+        found = [self.index.nearest(projected, n, boundary) for projected in self.projected(samples, 1)]
+        return np.concatenate([d for d, _ in found]), np.concatenate([p for _, p in found])
+
+    def squared_distances(self, samples: NDArray[Any]) -> Floats:
+        """Return the squared distance of every sample to every class in `classes`."""
+        parts = [self.index.squared_distances(z) for z in self.projected(samples, len(self.index))]
+        return self.columns_in_order(np.concatenate(parts))
+
+    def projected(self, samples: NDArray[Any], n_columns: int) -> Iterator[Floats]:
+        """Yield projected samples, as many at a time as leave room for `n_columns` numbers about each."""
+        n_rows = int(np.clip(_CHUNK_DISTANCES // n_columns, 16, _CHUNK_ROWS))
+        for start in range(0, len(samples), n_rows):
+            chunk = as_float(samples[start : start + n_rows])
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is an outlier for all classes
+                z = self._mapped(chunk)
+            yield z
+
+    def columns_in_order(self, columns: Floats) -> Floats:
+        """Return columns that stand by row in the order of `classes`."""
+        order = self.in_order()[1]
+        return columns if np.all(order[1:] > order[:-1]) else columns[:, order]
+
+    def labels_of(self, rows: Rows) -> NDArray[Any]:
+        """Return the labels of rows in the type that all classes together have."""
+        if self._dtype is None:
+            self._dtype = as_array(self.statistics._labels).dtype
+        labels = self.statistics._labels
+        named = np.array([labels[row] for row in rows.ravel().tolist()], dtype=self._dtype)
+        return named.reshape(rows.shape)
+
+    def answers(self, rows: Rows, accepted: NDArray[np.bool_] | bool, unknown_label: Any) -> NDArray[Any]:
+        """Return the labels of rows, and the unknown label for samples that are not accepted."""
+        positions = np.where(accepted, np.arange(len(rows)), -1)
+        return answers(self.labels_of(np.where(accepted, rows, -1)), positions, unknown_label)
+
+    def refresh(self) -> None:
+        """Compute now what the first search for float32 samples would compute."""
+        self.index.prepare(np.float32)
+        self.in_order()
+        self.labels_of(np.empty(0, dtype=np.intp))
+
+    # -- projecting ---------------------------------------------------------------------------------
+
+    def _mapped(self, samples: Floats) -> Floats:
+        """Apply the metric to samples that were checked before, which a linear one need not check again."""
+        if getattr(type(self.metric), "transform", None) is LinearMetric.transform:
+            folded, offset = self.metric._affine[samples.dtype]
+            return np.asarray(samples @ folded - offset)
+        with config_context(assume_finite=True):
+            return np.asarray(self.metric.transform(samples))
+
+    def _project(self, means: Floats) -> NDArray[np.float64]:
+        """Project class means, and refuse those so far away that distances to them overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            projected = np.asarray(self._mapped(means), dtype=np.float64)
+        if not np.all(np.abs(projected) < _FARTHEST):
+            raise ValueError(
+                f"A class mean lies {_FARTHEST:g} or more away from the starting classes, too far to tell "
+                "distances: look for wrong values in X, or for features that hardly vary."
+            )
+        return projected
+
+    def _rows(self, labels: Iterable[Any]) -> Rows:
+        return np.array([self.statistics.row(label) for label in labels], dtype=np.intp)
+
+    def _labels_changed(self, added: Sequence[Hashable], removed: Sequence[Hashable]) -> None:
+        """Drop the order of the classes, and their type where labels that came or went may change it."""
+        dtype, self._sorted, self._dtype = self._dtype, None, None
+        if dtype is None or (removed and as_array(removed).dtype == dtype and dtype.kind in "fSU"):
+            return
+        self._dtype = np.result_type(dtype, as_array(added).dtype) if added else dtype
+
+
+class ClassMeansMixin:
+    """What every recognizer by class means offers: correcting classes, adding models, the nearest classes.
+
+    It passes calls on to `class_means_`, a `ClassMeans`, which `fit` makes.
+    """
+
+    class_means_: ClassMeans
+    unknown_label_: Any
+    index: IndexKind
+    calibrates_itself = False
+
+    # -- correcting -------------------------------------------------------------------------------
+
+    def forget_class(self, label: Any) -> None:
+        """Forget a class: from now on its samples are unknown, or belong to whatever else is near."""
+        check_is_fitted(self)
+        self.class_means_.forget(label)
+
+    def rename_class(self, old: Any, new: Any) -> None:
+        """Give a class another name that no class has yet."""
+        check_is_fitted(self)
+        check_unknown_label(self.unknown_label_, check_labels([as_key(new)]))
+        self.class_means_.rename(old, new)
+
+    def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
+        """Make one class of several, with the mean of all their samples."""
+        check_is_fitted(self)
+        check_unknown_label(self.unknown_label_, check_labels([as_key(into)]))
+        self.class_means_.merge(labels, into)
+
+    # -- adding models ----------------------------------------------------------------------------
+
+    @property
+    def metric_is_frozen(self) -> bool:
+        """Whether the metric stays as it is, so that samples are learned by their class means alone."""
+        return not hasattr(self.class_means_.metric, "partial_fit")
+
+    def learn_statistics(self, batch: ClassStatistics) -> None:
+        """Learn samples given by their counts and sums, all or nothing; the metric must be a frozen one."""
+        if len(batch):
+            check_unknown_label(self.unknown_label_, as_array(batch.labels))
+        self.class_means_.add(batch)
+
+    def without_classes(self) -> Self:
+        """Return a copy with the same metric and threshold that knows no class yet.
+
+        Such copies can learn on other machines; adding them to this model gives the model that would
+        have learned everything itself.
+        """
+        check_is_fitted(self)
+        empty = copy(self)
+        empty.class_means_ = self.class_means_.empty()
+        return empty
+
+    def __add__(self, other: Self) -> Self:
+        if type(self) is not type(other):
+            raise ValueError("Only models of one kind that share one metric can be added.")
+        if len(other.statistics_):
+            check_unknown_label(self.unknown_label_, other.classes_)
+        whole = copy(self)
+        whole.class_means_ = self.class_means_ + other.class_means_
+        return whole
+
+    # -- recognizing ------------------------------------------------------------------------------
+
+    @property
+    def metric_(self) -> Any:
+        """The fitted metric. It can be replaced by one that maps samples to the same places."""
+        return self.class_means_.metric
+
+    @metric_.setter
+    def metric_(self, metric: Any) -> None:
+        self.class_means_.metric = metric
+
+    @property
+    def statistics_(self) -> ClassStatistics:
+        """Counts and sums of the classes in the space of the features."""
+        return self.class_means_.statistics
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The known classes, sorted."""
+        check_is_fitted(self)
+        return self.class_means_.classes
+
+    def class_mean(self, label: Any) -> NDArray[np.float64]:
+        """Return the mean of a class in the space of the features, shape (D,)."""
+        check_is_fitted(self)
+        return self.statistics_.mean(label)
+
+    def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Floats]:
+        """Find the n nearest classes of each sample, whether or not they would be the answer.
+
+        Returns
+        -------
+        labels : array of shape (n_samples, n)
+        distances : array of shape (n_samples, n)
+            Ascending, in the metric.
+        """
+        means = self._known()
+        distances, rows = means.nearest(self._checked(X), n)
+        return means.labels_of(rows), distances
+
+    def optimize(self) -> Self:
+        """Make a new index of the class means, for as many classes as there are now.
+
+        Learning never does so: after `fit` the index only takes up what changes, and stays right. Call this
+        when the number of classes has grown many times over, where nobody waits for an answer: for a million
+        classes it takes two minutes or so. Predictions before and after are the same, but for the few cases
+        in which an approximate search misses the nearest class.
+        """
+        self._known().optimize(self.index)
+        return self
+
+    def refresh(self) -> Self:
+        """Compute now what the next prediction on float32 samples would compute first."""
+        self._known().refresh()
+        return self
+
+    def _known(self) -> ClassMeans:
+        check_is_fitted(self)
+        if not len(self.class_means_.statistics):
+            raise ValueError("This recognizer knows no class yet: teach it one with partial_fit.")
+        return self.class_means_
+
+    def _checked(self, X: ArrayLike) -> NDArray[Any]:
+        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
+        return samples
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "class_means_")
+
+
+def new_metric(metric: Any) -> Any:
+    """Return an unfitted copy of the metric given as a parameter; None gives the paper's."""
+    return NCMMetric() if metric is None else clone(metric)
+
+
+def _same_metric(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    left, right = list(_arrays(a)), list(_arrays(b))
+    return type(a) is type(b) and len(left) == len(right) and all(map(np.array_equal, left, right))
+
+
+def _arrays(part: Any) -> Iterator[NDArray[Any]]:
+    """Yield every array learned by an estimator and by the estimators inside it, as a pipeline has them."""
+    if isinstance(part, np.ndarray):
+        yield part
+    elif isinstance(part, list | tuple):
+        for item in part:
+            yield from _arrays(item)
+    elif isinstance(part, dict | BaseEstimator):
+        named = part if isinstance(part, dict) else vars(part)
+        for name in sorted(named, key=str):  # a loaded estimator got its attributes in another order
+            yield from _arrays(named[name])
