@@ -75,7 +75,9 @@ def _live(url: str, model: str, seed: int) -> None:
         except (Refused, NotFound, Conflict):
             continue
         answers = world.recognize(PROBE, remember=False)
-        _tell("act", outcome.event_id, outcome.kind, answers.model_version, digest(answers.decision))
+        _tell(
+            "act", outcome.event_id, outcome.kind, answers.model_version, digest(answers.judgement.decision)
+        )
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def test_samples_that_cannot_be_stored_fail_the_request_and_not_the_next(
     sqlite_world: World, things: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("openworld.service.pool_writer.store", _fail)
+        patch.setattr("openworld.service.recognition.store", _fail)
         with pytest.raises(OSError, match="disk full"):
             sqlite_world.recognize(things(5))
     assert sqlite_world.recognize(things(5)).sample_ids == [1]

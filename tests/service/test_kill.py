@@ -106,7 +106,7 @@ def test_nothing_acknowledged_is_lost(url: str, models: Callable[[str], Any], tm
             with World.open(url, settings=SETTINGS) as world:
                 written = {event.id: event.kind for event in world.history.export()}
                 assert acts.items() <= written.items()
-                answers = digest(world.recognize(PROBE, remember=False).decision)
+                answers = digest(world.recognize(PROBE, remember=False).judgement.decision)
                 assert probes.setdefault(world.model.version, answers) == answers
                 assert len(world.pool.features(sorted(stored))) == len(stored)
     assert len(acts) >= n_kills

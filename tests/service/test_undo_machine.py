@@ -148,7 +148,7 @@ class UndoMachine(RuleBasedStateMachine):
         expected = [None if label == "unknown" else label for label in model.predict(PROBE)]
         assert answers.labels == expected
         if self.kind == "adaptive":
-            assert np.array_equal(answers.decision, model.decision_function(PROBE).max(axis=1))
+            assert np.array_equal(answers.judgement.decision, model.decision_function(PROBE).max(axis=1))
         else:
             assert np.array_equal(answers.nearest_distances, model.nearest_classes(PROBE)[1])
         labels: dict[bytes, str] = {}

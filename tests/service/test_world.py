@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +49,16 @@ def test_the_nearest_classes_have_the_memberships_of_the_recognizer(
     expected = np.clip(model.decision_function(X), 0, 1) if recognizer == "nno" else model.membership(X)
     with World.open(f"sqlite:///{tmp_path / 'world.db'}", model) as world:
         answers = world.recognize(X)
-        columns = np.searchsorted(model.classes_, answers.nearest_labels)
+        columns = np.searchsorted(model.classes_, answers.judgement.nearest)
         np.testing.assert_allclose(
-            answers.nearest_memberships, np.take_along_axis(expected, columns, axis=1), atol=1e-5
+            answers.judgement.memberships, np.take_along_axis(expected, columns, axis=1), atol=1e-5
         )
-        assert 0.4 < answers.nearest_memberships[0, 0] <= 1
-        assert answers.nearest_memberships[-1].tolist() == [0, 0, 0]
+        assert 0.4 < answers.judgement.memberships[0, 0] <= 1
+        assert answers.judgement.memberships[-1].tolist() == [0, 0, 0]
         for answer in answers.rows():
-            if answer.sample_id is not None:
-                assert world.pool.get(answer.sample_id).nearest == answer.nearest
+            if answer["sample_id"] is not None:
+                stored = world.pool.get(answer["sample_id"]).nearest
+                assert [asdict(near) for near in stored] == answer["nearest"]
         (first,) = world.labels.preview([answers.sample_ids[-1]], "x").nearest[:1]
         assert first.membership == 0
 
@@ -68,11 +69,12 @@ def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> Non
     )
     assert (answers.labels, answers.model_version) == (["a", None], 0)
     known, unknown = answers.rows()
-    assert (known.sample_id, known.known, known.nearest[0].label) == (None, True, "a")
-    assert known.decision == pytest.approx(1 - known.nearest[0].distance / answers.threshold)
-    assert unknown.sample_id is not None
-    sample = world.pool.get(unknown.sample_id)
-    assert (sample.state, sample.source, sample.nearest) == ("pending", "door", unknown.nearest)
+    assert (known["sample_id"], known["unknown"], known["nearest"][0]["label"]) == (None, False, "a")
+    assert known["decision"] == pytest.approx(1 - known["distance"] / answers.judgement.threshold)
+    assert unknown["sample_id"] is not None
+    sample = world.pool.get(unknown["sample_id"])
+    assert (sample.state, sample.source) == ("pending", "door")
+    assert [asdict(near) for near in sample.nearest] == unknown["nearest"]
     assert world.pool.thumbnail(sample.id) == b"p"
     others = _unknown(world, things(5, 9, 1))
 
@@ -117,7 +119,7 @@ def test_a_world_opens_again_as_it_was(url: str, things: Draw, models: Models) -
     with World.open(url) as world:
         after = world.recognize(probe, remember=False)
         assert (after.model_version, _labels(world)) == (before.model_version, sorted(_labels(world)))
-        assert np.array_equal(after.decision, before.decision)
+        assert np.array_equal(after.judgement.decision, before.judgement.decision)
         assert after.labels == before.labels
         assert "five" in _labels(world)
         model = world.model.to_bytes()
@@ -228,15 +230,15 @@ def test_a_repeated_request_changes_nothing(world: World, things: Draw) -> None:
 
 
 def test_accepting_teaches_a_known_class_and_moves_tau(world: World) -> None:
-    tau = world.recognize(np.zeros((1, 4)), remember=False).threshold
+    tau = world.recognize(np.zeros((1, 4)), remember=False).judgement.threshold
     mean = world.pool.features([])  # nothing asked, nothing given
     assert len(mean) == 0
     with pytest.raises(NotFound, match="no class 'nobody'"):
         world.labels.accept(_unknown(world, np.full((1, 4), 60, dtype=np.float32))[0], "nobody", "ann")
     world.labels.accept(world.pool.page().samples[0].id, "a", "ann")
-    assert world.recognize(np.zeros((1, 4)), remember=False).threshold > tau
+    assert world.recognize(np.zeros((1, 4)), remember=False).judgement.threshold > tau
     world.history.undo("ann")
-    assert world.recognize(np.zeros((1, 4)), remember=False).threshold == tau
+    assert world.recognize(np.zeros((1, 4)), remember=False).judgement.threshold == tau
 
 
 def test_classes_are_described_renamed_merged_and_forgotten_and_all_is_undone(
@@ -390,7 +392,9 @@ def test_two_worlds_on_one_database_follow_each_other(url: str, things: Draw, mo
         assert _labels(two) == ["a", "b", "c", "six"]
         assert one.model.version == two.model.version == 3
         probe = things(6, 3, 5)
-        assert np.array_equal(one.recognize(probe).decision, two.recognize(probe).decision)
+        assert np.array_equal(
+            one.recognize(probe).judgement.decision, two.recognize(probe).judgement.decision
+        )
 
 
 def test_recognition_goes_on_while_people_label(world: World, things: Draw) -> None:

@@ -13,7 +13,7 @@ from openworld._version import __version__
 from openworld.model_file import load
 from openworld.recognition import OpenWorldRecognizer
 from openworld.service.api import (
-    binary,
+    arrays,
     classes,
     clusters,
     events,
@@ -21,7 +21,7 @@ from openworld.service.api import (
     history,
     labels,
     probes,
-    recognition,
+    recognize,
     samples,
     session,
 )
@@ -39,7 +39,7 @@ from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.service.state import State
 from openworld.service.world import World
 
-_ROUTERS = (recognition, samples, clusters, labels, classes, history, exports, events, session, probes)
+_ROUTERS = (recognize, samples, clusters, labels, classes, history, exports, events, session, probes)
 
 
 def open_world(settings: ServiceSettings, model: Any = None) -> World:
@@ -69,11 +69,11 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
         lifespan=_living(close_world),
     )
     app.state.service = state
+    app.router.routes.append(arrays.route)
     for module in _ROUTERS:
         app.include_router(module.router)
     app.include_router(page_router(state), include_in_schema=False)
     add_handlers(app)
-    app.add_middleware(binary.ArrayRecognition, service=state)
     app.add_middleware(
         Protection,
         hosts=(*LOOPBACK_NAMES, *settings.allowed_hosts) if _checks_hosts(settings) else None,
@@ -126,6 +126,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        schema["paths"][binary.PATH] = binary.description()
+        schema["paths"][arrays.PATH] = arrays.description()
         app.openapi_schema = schema
     return app.openapi_schema

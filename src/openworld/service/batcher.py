@@ -1,4 +1,4 @@
-"""Requests that come at the same time share one matrix product."""
+"""Micro-batching: requests that come at the same time share one matrix product."""
 
 from __future__ import annotations
 
@@ -10,49 +10,43 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_json
 
-from openworld.service.results import Answers, Item, Refused
+from openworld.service.recognition import Answers
+from openworld.service.results import Item, Refused
 from openworld.service.validation import as_features
 from openworld.service.world import World
 
-Row = dict[str, Any]
-
-_MOST_ROWS = 256
+_MAX_ROWS = 256
 _QUIET_ROUNDS = 3
-_NOTHING = Item()
-
-
-@dataclass(frozen=True)
-class Reply:
-    """The answers on the samples of one request, as they are written to JSON."""
-
-    model_version: int
-    threshold: float
-    rows: list[Row]
+_NO_ITEM = Item()
 
 
 @dataclass(frozen=True, eq=False)
 class _Order:
+    """The samples of one request, and the future of its answer."""
+
     X: NDArray[Any]
     items: Sequence[Item]
     remember: bool
-    reply: asyncio.Future[Reply]
+    nearest: int
+    reply: asyncio.Future[bytes]
 
     def goes_with(self, other: _Order) -> bool:
         return self.remember == other.remember and self.X.dtype == other.X.dtype
 
 
 class Batcher:
-    """Collects the requests that wait while a batch is being recognized, and makes them the next batch.
+    """Collects the requests that wait while a batch is recognized, and makes them the next batch.
 
-    Nothing waits for a batch to fill up: one request alone is recognized at once. A batch works in a thread
-    of its own, so that the event loop goes on.
+    Nothing waits for a batch to fill up: one request alone is recognized at once. Batches are recognized, and
+    their answers written as JSON, in a thread of their own, so that the event loop goes on.
 
     Parameters
     ----------
     world : World
     observe : callable
-        Told of the answers to every batch.
+        Called with the answers to every batch.
     """
 
     def __init__(self, world: World, observe: Callable[[Answers], None]) -> None:
@@ -63,14 +57,21 @@ class Batcher:
         self.n_features = world.model.n_features
 
     async def recognize(
-        self, X: NDArray[Any], items: Sequence[Item] | None = None, *, remember: bool = True
-    ) -> Reply:
-        """Recognize the samples of one request; raise `Refused` where they cannot be samples."""
+        self, X: NDArray[Any], items: Sequence[Item] | None = None, *, remember: bool = True, nearest: int = 5
+    ) -> bytes:
+        """Return the answers to the samples of one request as JSON; see `schemas.Recognized`.
+
+        Raises
+        ------
+        Refused
+            If they cannot be samples of the model.
+        """
         if X.ndim != 2 or X.shape[1] != self.n_features or not len(X):
             as_features(X, self.n_features)  # says what is wrong
             raise Refused("No samples were given.")
         loop = asyncio.get_running_loop()
-        order = _Order(X, [_NOTHING] * len(X) if items is None else items, remember, loop.create_future())
+        items = [_NO_ITEM] * len(X) if items is None else items
+        order = _Order(X, items, remember, nearest, loop.create_future())
         self._waiting.append(order)
         if not self._working:
             self._start(loop)
@@ -92,7 +93,7 @@ class Batcher:
         orders: list[_Order] = []
         left: list[_Order] = []
         for order in self._waiting:
-            if order.goes_with(first) and (not orders or n_rows + len(order.X) <= _MOST_ROWS):
+            if order.goes_with(first) and (not orders or n_rows + len(order.X) <= _MAX_ROWS):
                 orders.append(order)
                 n_rows += len(order.X)
             else:
@@ -100,31 +101,36 @@ class Batcher:
         self._waiting = left
         return orders
 
-    def _work(self, orders: Sequence[_Order]) -> list[Reply | Exception]:
+    def _work(self, orders: Sequence[_Order]) -> list[bytes | Exception]:
         try:
-            return self._recognize(orders)
+            return list(self._recognize(orders))
         except Exception as error:
             if len(orders) == 1:
                 return [error]
             return [reply for order in orders for reply in self._work([order])]  # only one may be to blame
 
-    def _recognize(self, orders: Sequence[_Order]) -> list[Reply | Exception]:
+    def _recognize(self, orders: Sequence[_Order]) -> list[bytes]:
         X = orders[0].X if len(orders) == 1 else np.concatenate([order.X for order in orders])
         items = [item for order in orders for item in order.items]
         answers = self._world.recognize(X, items, remember=orders[0].remember)
         self._observe(answers)
-        rows = as_rows(answers)
-        replies: list[Reply | Exception] = []
+        replies, start = [], 0
         for order in orders:
-            replies.append(Reply(answers.model_version, answers.threshold, rows[: len(order.X)]))
-            del rows[: len(order.X)]
+            stop = start + len(order.X)
+            found = {
+                "model_version": answers.model_version,
+                "threshold": answers.judgement.threshold,
+                "answers": answers.rows(start, stop, order.nearest),
+            }
+            replies.append(to_json(found))
+            start = stop
         return replies
 
     def _finish(
         self,
         loop: asyncio.AbstractEventLoop,
         orders: Sequence[_Order],
-        done: asyncio.Future[list[Reply | Exception]],
+        done: asyncio.Future[list[bytes | Exception]],
     ) -> None:
         for order, reply in zip(orders, done.result(), strict=True):
             if order.reply.done():  # its client went away
@@ -138,49 +144,14 @@ class Batcher:
     def _gather(self, loop: asyncio.AbstractEventLoop, n_before: int, rounds: int) -> None:
         """Start the next batch once the event loop has nothing more for it.
 
-        Those who were just answered often ask again at once: a few rounds of the loop, which take no time
-        where nothing happens, make one batch of what would be two.
+        Clients that were just answered often send the next request at once: a few rounds of the loop, which
+        take no time where nothing happens, make one batch of what would be two.
         """
         n_waiting = len(self._waiting)
         rounds = _QUIET_ROUNDS if n_waiting > n_before else rounds - 1
-        if rounds and n_waiting < _MOST_ROWS:
+        if rounds and n_waiting < _MAX_ROWS:
             loop.call_soon(self._gather, loop, n_waiting, rounds)
         elif n_waiting:
             self._start(loop)
         else:
             self._working = False
-
-
-def as_rows(answers: Answers) -> list[Row]:
-    """Return the answers as plain values, one dictionary for each sample."""
-    n_nearest = answers.nearest_labels.shape[1]
-    nearest = [
-        {"label": label, "distance": distance, "membership": membership}
-        for label, distance, membership in zip(
-            answers.nearest_labels.ravel().tolist(),
-            answers.nearest_distances.ravel().tolist(),
-            answers.nearest_memberships.ravel().tolist(),
-            strict=True,
-        )
-    ]
-    columns = zip(
-        answers.labels,
-        answers.decision.tolist(),
-        answers.membership.tolist(),
-        answers.nearest_distances[:, 0].tolist(),
-        range(0, len(nearest), n_nearest),
-        answers.sample_ids,
-        strict=True,
-    )
-    return [
-        {
-            "label": label,
-            "unknown": label is None,
-            "decision": decision,
-            "membership": membership,
-            "distance": distance,
-            "nearest": nearest[start : start + n_nearest],
-            "sample_id": sample_id,
-        }
-        for label, decision, membership, distance, start, sample_id in columns
-    ]

@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 
 from openworld.service.event_log import EventLog
 from openworld.service.events import AcceptEvent, DismissEvent, LabelEvent, LearnEvent, WorldEvent
-from openworld.service.judging import judge
 from openworld.service.results import (
     Conflict,
     Item,
@@ -26,7 +25,7 @@ from openworld.service.results import (
 from openworld.service.validation import as_features, check_items, check_name, check_text
 from openworld.store import clusters, samples
 from openworld.store.labels import count_states
-from openworld.store.samples import NewSample
+from openworld.store.samples import NewSample, Verdict
 
 
 class Labels:
@@ -50,8 +49,8 @@ class Labels:
                     "of each for at least one sample."
                 )
             check_items(things)
-            judgement = judge(model, features, self._n_nearest)
-        verdicts = judgement.verdicts(list(range(len(features))), version)
+            judgement = model.judge(features, self._n_nearest)
+        verdicts = [Verdict.of(judgement, row, version) for row in range(len(features))]
         new = [NewSample(*row, "labelled", 0) for row in zip(features, things, verdicts, strict=True)]
         with self._log.exclusive():
             chosen = self._not_learned_yet(new, names)
@@ -137,9 +136,9 @@ class Labels:
         with self._database.read() as connection:
             features = samples.features_of(connection, [sample.id for sample in found])
         labels = self._names()
-        with self._log.model.reading() as (model, _):
+        with self._log.model.reading() as (model, version):
             mean = features.mean(axis=0, keepdims=True, dtype=np.float64)
-            nearest = judge(model, mean, self._n_nearest).nearest(0)
+            nearest = Verdict.of(model.judge(mean, self._n_nearest), 0, version).nearest
         problem = None
         try:
             label = self._check_label(label)

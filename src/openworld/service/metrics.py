@@ -13,7 +13,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from openworld.service.results import Answers
+from openworld.service.recognition import Answers
 from openworld.service.world import World
 
 _LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -90,8 +90,8 @@ class Metrics:
 
     def answered(self, answers: Answers) -> None:
         """Count the answers to samples."""
-        n_unknown = sum(label is None for label in answers.labels)
-        mean = float(answers.decision.mean())
+        n_unknown = answers.labels.count(None)
+        mean = float(answers.judgement.decision.mean())
         with self._lock:
             period = self._now()
             total = period.samples + len(answers)

@@ -1,20 +1,78 @@
-"""Answering on samples, and putting the unknown ones into the pool."""
+"""Recognition: judge samples with the live model and store the unknown ones in the pool."""
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
 
 from numpy.typing import ArrayLike
 
-from openworld.service.judging import judge
+from openworld.recognition import Judgement
 from openworld.service.live_model import LiveModel
 from openworld.service.notifications import Notifications
-from openworld.service.pool_writer import PoolWriter
 from openworld.service.rescoring import Rescorer
-from openworld.service.results import Answers, Item, Refused
+from openworld.service.results import Item, Refused
 from openworld.service.validation import as_features, check_items
 from openworld.store import Database
-from openworld.store.samples import NewSample
+from openworld.store.samples import NewSample, Verdict, store
+
+_MAX_PER_TRANSACTION = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers on n samples: the model's judgement, its version, and the ids of the stored samples.
+
+    `labels` hold None for unknown, `sample_ids` None for samples that were not stored.
+    """
+
+    judgement: Judgement
+    labels: list[str | None]
+    sample_ids: list[int | None]
+    model_version: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def rows(
+        self, start: int = 0, stop: int | None = None, n_nearest: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return some answers as plain values, as the API gives them, with `n_nearest` classes at most."""
+        judged, rows = self.judgement, slice(start, stop)
+        nearest = zip(
+            judged.nearest[rows, :n_nearest].tolist(),
+            judged.distances[rows, :n_nearest].tolist(),
+            judged.memberships[rows, :n_nearest].tolist(),
+            strict=True,
+        )
+        columns = zip(
+            self.labels[rows],
+            judged.decision[rows].tolist(),
+            judged.membership[rows].tolist(),
+            judged.distances[rows, 0].tolist(),
+            nearest,
+            self.sample_ids[rows],
+            strict=True,
+        )
+        return [
+            {
+                "label": label,
+                "unknown": label is None,
+                "decision": decision,
+                "membership": membership,
+                "distance": distance,
+                "nearest": [
+                    {"label": name, "distance": far, "membership": likely}
+                    for name, far, likely in zip(*near, strict=True)
+                ],
+                "sample_id": sample_id,
+            }
+            for label, decision, membership, distance, near, sample_id in columns
+        ]
 
 
 class Recognition:
@@ -42,34 +100,82 @@ class Recognition:
                 raise Refused(f"There are {len(features)} samples and {len(items)} items: give one for each.")
             if not len(features):
                 raise Refused("No samples were given.")
-            judgement = judge(model, features, self._n_nearest)
-        ids: list[int | None] = [None] * len(features)
-        rows = [i for i, label in enumerate(judgement.labels) if remember and (label is None or keep_known)]
+            judged = model.judge(features, self._n_nearest)
+        labels = [
+            label if accepted else None
+            for label, accepted in zip(judged.labels.tolist(), judged.accepted.tolist(), strict=True)
+        ]
+        answers = Answers(judged, labels, [None] * len(labels), version)
+        rows = [i for i, label in enumerate(labels) if remember and (label is None or keep_known)]
         if rows:
-            things = [Item() if items is None else items[i] for i in rows]
-            check_items(things)
             new = [
-                NewSample(features[i], item, verdict, "pending" if verdict.answer is None else "recognized")
-                for i, item, verdict in zip(rows, things, judgement.verdicts(rows, version), strict=True)
+                NewSample(
+                    features[i],
+                    Item() if items is None else items[i],
+                    Verdict.of(judged, i, version),
+                    "pending" if labels[i] is None else "recognized",
+                )
+                for i in rows
             ]
+            check_items([sample.item for sample in new])
             stored = self._writer.store(new)
             for i, sample_id in zip(rows, stored, strict=True):
-                ids[i] = sample_id
+                answers.sample_ids[i] = sample_id
             if self._model.version != version:
                 self._rescorer.rescore(stored)
             self._notifications.publish("unknown", {"samples": len(stored)})
-        return Answers(
-            judgement.labels,
-            judgement.decision,
-            judgement.membership,
-            judgement.nearest_labels,
-            judgement.nearest_distances,
-            judgement.nearest_memberships,
-            ids,
-            judgement.threshold,
-            version,
-        )
+        return answers
 
     def close(self) -> None:
         """Store what waits and stop."""
         self._writer.close()
+
+
+_Order = tuple[Sequence[NewSample], "Future[list[int]]"]
+
+
+class PoolWriter:
+    """A thread that stores all waiting samples in one transaction: the flush to disk is what takes time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="openworld-pool", daemon=True)
+        self._thread.start()
+
+    def store(self, samples: Sequence[NewSample]) -> list[int]:
+        """Store samples and return their ids once they are committed."""
+        future: Future[list[int]] = Future()
+        self._orders.put((samples, future))
+        return future.result()
+
+    def close(self) -> None:
+        """Store what waits and stop."""
+        self._orders.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (order := self._orders.get()) is not None:
+            orders = [order]
+            while sum(len(samples) for samples, _ in orders) < _MAX_PER_TRANSACTION:
+                try:
+                    following = self._orders.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    self._store(orders)
+                    return
+                orders.append(following)
+            self._store(orders)
+
+    def _store(self, orders: Sequence[_Order]) -> None:
+        try:
+            with self._database.write() as connection:
+                ids = store(self._database, connection, [new for samples, _ in orders for new in samples])
+        except BaseException as error:
+            for _, future in orders:
+                future.set_exception(error)
+            return
+        for samples, future in orders:
+            future.set_result(ids[: len(samples)])
+            ids = ids[len(samples) :]

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
 from openworld.service.event_log import EventLog
-from openworld.service.judging import judge
 from openworld.service.notifications import Notifications
 from openworld.service.results import Notification, Rescored
 from openworld.service.settings import WorldSettings
@@ -181,10 +180,11 @@ class Rescorer:
     def _judge(self, found: Sequence[Sample], features: Features) -> tuple[int, int, int]:
         """Judge samples; return the version, and how many left the pool and returned to it."""
         with self._log.model.reading() as (model, version):
-            judgement = judge(model, features, self._settings.n_nearest)
+            judgement = model.judge(features, self._settings.n_nearest)
         changed: dict[int, Verdict] = {}
         recognized = returned = 0
-        for sample, verdict in zip(found, judgement.verdicts(list(range(len(found))), version), strict=True):
+        for row, sample in enumerate(found):
+            verdict = Verdict.of(judgement, row, version)
             recognized += sample.state == "pending" and verdict.answer is not None
             returned += sample.state == "recognized" and verdict.answer is None
             if _shown(sample) != (verdict.answer is None, verdict.answer, [n.label for n in verdict.nearest]):

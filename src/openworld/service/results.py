@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from openworld.store.records import (
     Cluster,
@@ -25,8 +22,6 @@ from openworld.store.records import (
 )
 
 __all__ = [
-    "Answer",
-    "Answers",
     "ClassInfo",
     "Cluster",
     "ClusterDraft",
@@ -63,56 +58,6 @@ class NotFound(LookupError):
 
 class Conflict(RuntimeError):
     """Someone else holds the cluster, or gave the sample another label; nothing was changed."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer on one sample.
-
-    `decision` above 0 means known. `membership` is from 0 to 1. `label` is None for unknown.
-    """
-
-    label: str | None
-    decision: float
-    membership: float
-    nearest: tuple[Near, ...]
-    sample_id: int | None
-    model_version: int
-
-    @property
-    def known(self) -> bool:
-        """Whether the sample was named."""
-        return self.label is not None
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The answers on n samples as columns, all by one version of the model.
-
-    `labels` hold None for unknown and `sample_ids` None for what was not stored. `nearest_labels`,
-    `nearest_distances` and `nearest_memberships` have shape (n, k). `threshold` is the model's: tau, or the
-    score of acceptance.
-    """
-
-    labels: Sequence[str | None]
-    decision: NDArray[np.float64]
-    membership: NDArray[np.float64]
-    nearest_labels: NDArray[Any]
-    nearest_distances: NDArray[np.float64]
-    nearest_memberships: NDArray[np.float64]
-    sample_ids: Sequence[int | None]
-    threshold: float
-    model_version: int
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def rows(self) -> list[Answer]:
-        """Return the answers one by one."""
-        near = (self.nearest_labels, self.nearest_distances, self.nearest_memberships)
-        nearest = [tuple(map(Near, *row)) for row in zip(*(column.tolist() for column in near), strict=True)]
-        columns = (self.labels, self.decision.tolist(), self.membership.tolist(), nearest, self.sample_ids)
-        return [Answer(*row, self.model_version) for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -44,4 +44,8 @@ def get_state(request: Request) -> State:
     return state
 
 
-Service = Annotated[State, Depends(get_state)]
+async def _service(request: Request) -> State:  # a plain function would be run in another thread
+    return get_state(request)
+
+
+Service = Annotated[State, Depends(_service)]

@@ -33,10 +33,10 @@ from openworld.service.labels import Labels
 from openworld.service.live_model import check_serves, from_bytes
 from openworld.service.notifications import Notifications
 from openworld.service.pool import Pool
-from openworld.service.recognition import Recognition
+from openworld.service.recognition import Answers, Recognition
 from openworld.service.replicas import Replicas
 from openworld.service.rescoring import Rescorer
-from openworld.service.results import Answers, Item, Refused
+from openworld.service.results import Item, Refused
 from openworld.service.settings import WorldSettings
 from openworld.store import Database, events
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, and_, bindparam, case, or_, select, update
 
+from openworld.recognition import Judgement
 from openworld.store.database import Database
 from openworld.store.records import Item, Near, Sample, State
 from openworld.store.tables import LARGEST_ID, features, samples, thumbnails
@@ -35,6 +36,23 @@ class Verdict:
     membership: float
     nearest: tuple[Near, ...]
     model_version: int
+
+    @classmethod
+    def of(cls, judgement: Judgement, row: int, model_version: int) -> Verdict:
+        """Return what a judgement says about one of its samples."""
+        nearest = zip(
+            judgement.nearest[row].tolist(),
+            judgement.distances[row].tolist(),
+            judgement.memberships[row].tolist(),
+            strict=True,
+        )
+        return cls(
+            str(judgement.labels[row]) if judgement.accepted[row] else None,
+            float(judgement.decision[row]),
+            float(judgement.membership[row]),
+            tuple(Near(*near) for near in nearest),
+            model_version,
+        )
 
     def row(self) -> dict[str, Any]:
         """Return the columns of the table."""

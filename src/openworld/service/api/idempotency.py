@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Header, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic_core import to_json
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 from starlette.types import Scope
@@ -41,17 +40,16 @@ class IdempotentRequest:
         key = IdempotencyKey(person.name, self._key, self._digest, next(self._parts))
         return self._store.run(key, append)
 
-    async def reply(self, person: Person, answer: Callable[[], Awaitable[dict[str, Any]]]) -> Any:
-        """Return an answer, or a response with the answer of the first time."""
+    async def reply(self, person: Person, answer: Callable[[], Awaitable[bytes]]) -> Response:
+        """Respond with an answer in JSON, or with the answer of the first time."""
         if self._key is None:
-            return await answer()
+            return Response(await answer(), media_type="application/json")
         key = IdempotencyKey(person.name, self._key, self._digest)
         before = await run_in_threadpool(self._store.find, key)
-        if before is not None:
-            return Response(before, media_type="application/json")
-        found = await answer()
-        await run_in_threadpool(self._store.store, key, to_json(found).decode())
-        return found
+        if before is None:
+            before = (await answer()).decode()
+            await run_in_threadpool(self._store.store, key, before)
+        return Response(before, media_type="application/json")
 
 
 async def _idempotent(

@@ -90,13 +90,20 @@ def _answer(request: Request, features: ArrayLike, items: list[Item], remember: 
     answers = state.world.recognize(features, items, remember=remember and may)
     state.metrics.answered(answers)
     (answer,) = answers.rows()
-    return render("answer.html", answer=answer, threshold=answers.threshold, **_bars(answer.nearest))
+    return render(
+        "answer.html",
+        answer=answer,
+        known=not answer["unknown"],
+        threshold=answers.judgement.threshold,
+        version=answers.model_version,
+        **_bars(answer["nearest"]),
+    )
 
 
 def _bars(nearest: Any) -> dict[str, Any]:
     """Return the nearest classes with their distance as a share of the largest, in percent."""
-    longest = max((near.distance for near in nearest), default=1.0) or 1.0
-    return {"bars": [(near, 100 * near.distance / longest) for near in nearest]}
+    longest = max((near["distance"] for near in nearest), default=1.0) or 1.0
+    return {"bars": [(near, 100 * near["distance"] / longest) for near in nearest]}
 
 
 def _centered(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from openworld.recognition import Judgement
 from openworld.service.api import events
 from openworld.service.metrics import Metrics
-from openworld.service.results import Answers
+from openworld.service.recognition import Answers
 
 
 def test_events_come_as_they_happen(live, world, monkeypatch):
@@ -103,9 +104,9 @@ def test_metrics(client, unknown, things):
 
 def _answers(decisions: list[float]) -> Answers:
     labels = ["a" if value > 0 else None for value in decisions]
-    nothing = np.zeros((len(labels), 0))
-    near = nothing, nothing, nothing
-    return Answers(labels, np.array(decisions), np.zeros(len(labels)), *near, labels, 1.0, 7)
+    decision, none = np.array(decisions), np.zeros((len(labels), 0))
+    judged = Judgement(np.array(labels), decision > 0, decision, np.zeros(len(labels)), none, none, none, 1.0)
+    return Answers(judged, labels, [None] * len(labels), 7)
 
 
 def test_periods_and_drift(world):
@@ -156,7 +157,7 @@ def test_requests_at_once_share_a_product_and_not_their_errors(serving, world, t
             return [await first, *await rest]
 
         first, a, b, c, bad, wide = client.portal.call(ask)
-    labels = [[row["label"] for row in reply.rows] for reply in (first, a, b, c, wide)]
+    labels = [[row["label"] for row in json.loads(reply)["answers"]] for reply in (first, a, b, c, wide)]
     assert labels == [["a"], ["a", "a"], ["b", "b"], ["c", "c"], ["b"]]
     assert "NaN" in str(bad)
     assert sizes[:2] == [1, 7]  # the ones that waited went together

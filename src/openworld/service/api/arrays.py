@@ -1,15 +1,14 @@
-"""The fast way to recognize: an array as it lies in memory, `.npy` or Arrow, and JSON back.
+"""The fast way to recognize: an array as it is in memory, `.npy` or Arrow, and JSON back.
 
-It stands before the framework, without routing, pydantic and dependencies: for one vector they would take
-longer than the recognition.
+A plain Starlette route, without pydantic and dependencies: for one vector they would take longer than the
+recognition.
 """
 
 from __future__ import annotations
 
 import io
 import math
-from functools import lru_cache, partial
-from types import SimpleNamespace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -17,83 +16,49 @@ import numpy as np
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from numpy.typing import NDArray
-from pydantic_core import to_json
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route
 
 from openworld.data.npy_header import read_header
-from openworld.service.api.errors import WORLD_ERRORS, Error, as_http, error_response
+from openworld.service.api.errors import Error
 from openworld.service.api.idempotency import DESCRIPTION, HEADER, MAX_LENGTH, IdempotentRequest, digest_of
-from openworld.service.api.recognition import check_batch, check_may_remember, recognized
+from openworld.service.api.recognize import check_batch, check_may_remember
 from openworld.service.results import Refused
-from openworld.service.state import State
+from openworld.service.state import get_state
 
 PATH = "/v1/recognize.npy"
 ARROW = "application/vnd.apache.arrow.stream"
 
-_ROUTE = SimpleNamespace(path=PATH)  # for the metrics
-_KEY = HEADER.lower().encode()
-_JSON = [(b"content-type", b"application/json")]
 _MAGIC = b"\x93NUMPY"
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
-class ArrayRecognition:
-    """Answers the requests for this one path, and passes all others on."""
-
-    def __init__(self, app: ASGIApp, *, service: State) -> None:
-        self._app, self._service = app, service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
-        if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST":
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = _ROUTE
-        try:
-            body = await self._answer(scope, receive)
-        except HTTPException as error:
-            await error_response(error)(scope, receive, send)
-        except WORLD_ERRORS as error:
-            await error_response(as_http(error))(scope, receive, send)
-        else:
-            headers = [*_JSON, (b"content-length", str(len(body)).encode())]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
-
-    async def _answer(self, scope: Scope, receive: Receive) -> bytes:
-        service = self._service
-        person = await service.auth.authorize(Request(scope), "viewer")
-        remember, nearest = _options(scope["query_string"])
-        check_may_remember(person, remember)
-        body = await _body(receive)
-        is_npy = body.startswith(_MAGIC)
-        X = read_npy(body) if is_npy else await run_in_threadpool(_read_other, Request(scope), body)
-        check_batch(len(X), service.settings.max_batch)
-        answer = partial(recognized, service, X, None, remember, nearest)
-        key = dict(scope["headers"]).get(_KEY)
-        if key is None:
-            return to_json(await answer())
-        request = IdempotentRequest(service, _checked(key), digest_of(scope, body))
-        found = await request.reply(person, answer)
-        return bytes(found.body) if isinstance(found, Response) else to_json(found)
+async def recognize_array(request: Request) -> Response:
+    """Name each row of an array of shape (n, D) or (D,), or answer unknown."""
+    request.scope["route"] = route  # for metrics and log; Starlette, unlike FastAPI, does not set it
+    service = get_state(request)
+    person = await service.auth.authorize(request, "viewer")
+    remember, nearest = _options(request.scope["query_string"])
+    check_may_remember(person, remember)
+    body = await request.body()
+    X = read_npy(body) if body.startswith(_MAGIC) else await run_in_threadpool(_read_other, request, body)
+    check_batch(len(X), service.settings.max_batch)
+    key = request.headers.get(HEADER)
+    idempotent = IdempotentRequest(
+        service, _checked(key), "" if key is None else digest_of(request.scope, body)
+    )
+    return await idempotent.reply(
+        person, lambda: service.batcher.recognize(X, remember=remember, nearest=nearest)
+    )
 
 
-def _checked(key: bytes) -> str:
-    if not 0 < len(key) <= MAX_LENGTH:
+route = Route(PATH, recognize_array, methods=["POST"])
+
+
+def _checked(key: str | None) -> str | None:
+    if key is not None and not 0 < len(key) <= MAX_LENGTH:
         raise HTTPException(422, f"{HEADER} is a text of 1 to {MAX_LENGTH} characters.")
-    return key.decode("latin-1")
-
-
-async def _body(receive: Receive) -> bytes:
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise HTTPException(400, "The body was cut off.")
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+    return key
 
 
 def _options(query: bytes) -> tuple[bool, int]:

@@ -25,9 +25,11 @@ def test_answers_are_those_of_the_world(client, world, things):
     assert found["threshold"] == 3.0
     assert [answer["label"] for answer in found["answers"]] == ["a", "a", None] == expected.labels
     assert [answer["unknown"] for answer in found["answers"]] == [False, False, True]
-    np.testing.assert_allclose([answer["decision"] for answer in found["answers"]], expected.decision)
+    np.testing.assert_allclose(
+        [answer["decision"] for answer in found["answers"]], expected.judgement.decision
+    )
     nearest = [[near["label"] for near in answer["nearest"]] for answer in found["answers"]]
-    assert nearest == expected.nearest_labels.tolist()
+    assert nearest == expected.judgement.nearest.tolist()
     for answer in found["answers"]:
         assert answer["distance"] == answer["nearest"][0]["distance"]
         assert answer["decision"] == pytest.approx(1 - answer["distance"] / 3)
