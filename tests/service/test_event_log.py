@@ -45,7 +45,7 @@ def test_an_event_that_cannot_be_written_did_not_happen(
             sqlite_world.classes.forget("a", "ann")
     after = sqlite_world.recognize(probe, remember=False)
     assert (after.model_version, after.labels) == (0, before.labels)
-    assert np.array_equal(after.decision, before.decision)
+    assert np.array_equal(after.judgement.decision, before.judgement.decision)
     assert (sqlite_world.history.events(), sqlite_world.pool.count()) == ([], 0)
     outcome = sqlite_world.labels.learn(things(5, 3), ["five"] * 3, "ann")
     assert (outcome.added, outcome.removed) == (("five",), ())
@@ -141,7 +141,7 @@ def test_a_database_of_version_0_1_opens_with_the_same_model_labels_and_history(
     with World.open(f"sqlite:///{path}") as world:
         answers = world.recognize(probe, remember=False)
         assert (answers.model_version, answers.labels) == (expected["version"], expected["labels"])
-        np.testing.assert_allclose(answers.decision, expected["decision"], rtol=1e-5)
+        np.testing.assert_allclose(answers.judgement.decision, expected["decision"], rtol=1e-5)
         history = list(world.history.export())
         assert {event.kind for event in history} == EVENT_KINDS.keys()
         assert [[e.kind, e.undoes, e.undone_by, e.model_version] for e in history] == expected["history"]
