@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from openworld._version import __version__
+from openworld.cli.card import card
 from openworld.cli.compare import compare
 from openworld.cli.demo import demo
 from openworld.cli.evaluate import evaluate
@@ -28,7 +29,7 @@ app = typer.Typer(
     help="Recognition in an open world: name the known, say unknown to the rest, learn it as it comes.",
     epilog="Start with: openworld demo",
 )
-for command in (fit, recognize, learn, inspect, extract, evaluate, compare, serve, export, demo):
+for command in (fit, recognize, learn, inspect, card, extract, evaluate, compare, serve, export, demo):
     app.command()(command)
 app.add_typer(key, name="key")
 

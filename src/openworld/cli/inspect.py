@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,26 @@ def inspect(
     from rich.markup import escape
     from rich.table import Table
 
+    facts, counts = read_facts(model)
+    if as_json:
+        per_class = [{"label": label, "samples": count} for label, count in counts.items()]
+        typer.echo(json.dumps({**facts, "per_class": per_class} if classes else facts, ensure_ascii=False))
+        return
+    table = Table(show_header=False)
+    for name, value in facts.items():
+        if value is not None:
+            shown = ", ".join(f"{tau:.4g}" for tau in value) if isinstance(value, list) else _shown(value)
+            table.add_row(name, escape(shown))
+    Console().print(table)
+    if classes:
+        listing = Table("class", "samples")
+        for label, count in counts.items():
+            listing.add_row(escape(str(label)), _shown(count))
+        Console().print(listing)
+
+
+def read_facts(model: Path) -> tuple[dict[str, Any], dict[Any, float]]:
+    """Return what a model file tells about its recognizer, and the number of samples of each class."""
     from openworld import load
     from openworld.features.extractor import ExtractorId
     from openworld.model_file import read_description
@@ -48,21 +68,7 @@ def inspect(
         "OSCR area when classes are left out": getattr(calibration, "quality", None),
         "file bytes": model.stat().st_size,
     }
-    if as_json:
-        per_class = [{"label": label, "samples": count} for label, count in counts.items()]
-        typer.echo(json.dumps({**facts, "per_class": per_class} if classes else facts, ensure_ascii=False))
-        return
-    table = Table(show_header=False)
-    for name, value in facts.items():
-        if value is not None:
-            shown = ", ".join(f"{tau:.4g}" for tau in value) if isinstance(value, list) else _shown(value)
-            table.add_row(name, escape(shown))
-    Console().print(table)
-    if classes:
-        listing = Table("class", "samples")
-        for label, count in counts.items():
-            listing.add_row(escape(str(label)), _shown(count))
-        Console().print(listing)
+    return facts, counts
 
 
 def _shown(value: object) -> str:

@@ -1,0 +1,111 @@
+"""`openworld card`: a model card."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_MOST_CLASSES = 200  # listed one by one
+# Of the weights that come with an extra; other extractors have licenses of their own.
+_LICENSES = {
+    "efficientnet-lite0": "Apache-2.0 (weights trained on ImageNet)",
+    "efficientnet-lite2": "Apache-2.0 (weights trained on ImageNet)",
+    "minilm": "Apache-2.0 (all-MiniLM-L6-v2)",
+    "wordllama": "MIT",
+    "pixels": "none needed: computed without weights",
+    "ngrams": "none needed: computed without weights",
+}
+
+
+def card(
+    model: Annotated[Path, typer.Argument(help="The model file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write it; left out: to the terminal.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same facts as JSON.")] = False,
+) -> None:
+    """Write a model card: what the model knows, how it was made, how well it should work, its limits.
+
+    Example: openworld card animals.ow -o card.md
+    """
+    from openworld.cli.inspect import read_facts
+
+    facts, counts = read_facts(model)
+    if as_json:
+        per_class = [{"label": label, "samples": count} for label, count in counts.items()]
+        text = json.dumps({**facts, "license of the extractor": _license(facts), "per_class": per_class})
+    else:
+        text = _markdown(model.name, facts, counts)
+    if output is None:
+        typer.echo(text)
+        return
+    output.write_text(text + "\n", encoding="utf-8")
+    typer.echo(f"Wrote {output}.", err=True)
+
+
+def _license(facts: dict[str, Any]) -> str | None:
+    if facts["extractor"] is None:
+        return None
+    name = str(facts["extractor"]).split("@")[0].split()[0].rstrip(",:")
+    return _LICENSES.get(name, "see the provider of the extractor")
+
+
+def _markdown(name: str, facts: dict[str, Any], counts: dict[Any, float]) -> str:
+    made = [f"| {fact} | {value} |" for fact, value in facts.items() if value is not None]
+    classes = [f"| {label} | {count:g} |" for label, count in list(counts.items())[:_MOST_CLASSES]]
+    if len(counts) > _MOST_CLASSES:
+        classes.append(f"| and {len(counts) - _MOST_CLASSES:,} more | |")
+    return "\n".join(
+        [
+            f"# Model card: {name}",
+            "",
+            f"Names {facts['classes']:,} classes, learned from {facts['samples']:,.0f} samples, and answers "
+            f"`{facts['unknown is called']}` to what is none of them.",
+            "",
+            "## How it was made",
+            "",
+            "| | |",
+            "|---|---|",
+            *made,
+            "",
+            "## How well it should work",
+            "",
+            *_self_check(facts, counts),
+            "",
+            "## Intended use and limits",
+            "",
+            "- For samples like those it was fitted on: the same source and conditions.",
+            "- What it recognizes by itself is not learned; a person names new classes.",
+            "- Classes that look alike are confused; a class of few samples is rejected more often.",
+            "- Memberships are scores from 0 to 1 for each class, not probabilities that sum to one.",
+            "- Not for decisions about people without a human who checks them.",
+            "",
+            "## License of the extractor",
+            "",
+            _license(facts) or "The features were given as vectors: the license is that of their source.",
+            "",
+            "## Classes",
+            "",
+            "| class | samples |",
+            "|---|---|",
+            *classes,
+        ]
+    )
+
+
+def _self_check(facts: dict[str, Any], counts: dict[Any, float]) -> list[str]:
+    """Say what calibration promises, and which classes have few samples."""
+    quality = facts["OSCR area when classes are left out"]
+    lines = [
+        "This recognizer was not calibrated by leaving classes out; measure it with `openworld evaluate`."
+        if quality is None
+        else f"OSCR {quality:.3f}: how often a held-out sample is named right and scores above a sample of a "
+        "class that was left out (calibration on the training samples; 1 is perfect)."
+    ]
+    few = [str(label) for label, count in counts.items() if count < 5]
+    if few:
+        lines += ["", f"Classes with fewer than 5 samples: {', '.join(few[:20])}{', …' * (len(few) > 20)}."]
+    return lines
