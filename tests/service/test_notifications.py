@@ -21,6 +21,7 @@ def test_a_subscriber_who_does_not_listen_loses_the_oldest_and_can_tell() -> Non
 
 def test_listeners_are_called_before_publishing_returns() -> None:
     notifications, heard = Notifications(), list[Notification]()
-    notifications.add_listener(heard.append)
+    notifications.add_listener("lease", heard.append)
+    notifications.publish("act", {})
     notifications.publish("lease", {"cluster": 1}, here=False)
-    assert heard == [Notification(1, "lease", {"cluster": 1}, False)]
+    assert heard == [Notification(2, "lease", {"cluster": 1}, False)]

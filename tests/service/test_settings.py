@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openworld.service.server import _to_environment, address
+from openworld.service.server import _to_environment
 from openworld.service.settings import PREFIX, ServiceSettings, load_settings
 
 DOCS = Path(__file__).parents[2] / "docs" / "service.md"
@@ -66,11 +66,6 @@ def test_settings_pass_through_the_environment_unchanged(monkeypatch):
 )
 def test_loopback(host, loopback):
     assert load_settings(host=host).is_loopback is loopback
-
-
-def test_addresses():
-    assert address("127.0.0.1", 80) == "http://127.0.0.1:80"
-    assert address("::1", 80) == "http://[::1]:80"
 
 
 def test_every_setting_is_documented():

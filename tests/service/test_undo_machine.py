@@ -150,7 +150,7 @@ class UndoMachine(RuleBasedStateMachine):
         if self.kind == "adaptive":
             assert np.array_equal(answers.judgement.decision, model.decision_function(PROBE).max(axis=1))
         else:
-            assert np.array_equal(answers.nearest_distances, model.nearest_classes(PROBE)[1])
+            assert np.array_equal(answers.judgement.distances, model.nearest_classes(PROBE)[1])
         labels: dict[bytes, str] = {}
         for _, act in self.lists[-1]:
             _fold_labels(labels, act)

@@ -11,7 +11,6 @@ from fastapi.openapi.utils import get_openapi
 
 from openworld._version import __version__
 from openworld.model_file import load
-from openworld.recognition import OpenWorldRecognizer
 from openworld.service.api import (
     arrays,
     classes,
@@ -46,7 +45,7 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
     """Open the world of some settings; `model`, where given, is begun with in place of the settings' file."""
     if model is None and settings.model is not None:
         model = load(settings.model)
-    if isinstance(model, OpenWorldRecognizer):
+    if model is not None and "refresh_growth" in model.get_params():
         model.set_params(refresh_growth=settings.refresh_growth)
     return World.open(
         settings.database,
@@ -94,7 +93,7 @@ def _state(world: World, settings: ServiceSettings) -> State:
     return State(
         world=world,
         settings=settings,
-        auth=Authenticator(world, settings, sessions),
+        auth=Authenticator(world.keys, settings, sessions),
         inputs=Inputs(world, settings),
         batcher=Batcher(world, metrics.answered),
         clustering=ClusteringJob(world, settings.clustering_seconds, broadcast.send),

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from openworld.service.recognition import Answers
+from openworld.service.recognition import Answers, as_features
 from openworld.service.results import Item, Refused
-from openworld.service.validation import as_features
 from openworld.service.world import World
 
 _MAX_ROWS = 256
@@ -50,7 +49,7 @@ class Batcher:
     """
 
     def __init__(self, world: World, observe: Callable[[Answers], None]) -> None:
-        self._world, self._observe = world, observe
+        self._recognition, self._observe = world.recognition, observe
         self._waiting: list[_Order] = []
         self._working = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="openworld-recognition")
@@ -112,7 +111,7 @@ class Batcher:
     def _recognize(self, orders: Sequence[_Order]) -> list[bytes]:
         X = orders[0].X if len(orders) == 1 else np.concatenate([order.X for order in orders])
         items = [item for order in orders for item in order.items]
-        answers = self._world.recognize(X, items, remember=orders[0].remember)
+        answers = self._recognition.recognize(X, items, remember=orders[0].remember)
         self._observe(answers)
         replies, start = [], 0
         for order in orders:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from openworld.service.event_log import EventLog
 from openworld.service.events import AcceptEvent, DismissEvent, LabelEvent, LearnEvent, WorldEvent
+from openworld.service.recognition import as_features, check_items
 from openworld.service.results import (
     Conflict,
     Item,
@@ -22,7 +23,7 @@ from openworld.service.results import (
     Refused,
     Sample,
 )
-from openworld.service.validation import as_features, check_items, check_name, check_text
+from openworld.service.validation import check_name, check_text
 from openworld.store import clusters, samples
 from openworld.store.labels import count_states
 from openworld.store.samples import NewSample, Verdict

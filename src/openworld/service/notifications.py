@@ -59,12 +59,12 @@ class Notifications:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._subscriptions: list[Subscription] = []
-        self._listeners: list[Callable[[Notification], None]] = []
+        self._listeners: dict[str, list[Callable[[Notification], None]]] = {}
         self._ids = itertools.count(1)
 
-    def add_listener(self, listener: Callable[[Notification], None]) -> None:
-        """Call a function, which must be quick, in the publisher's thread for every notification."""
-        self._listeners.append(listener)
+    def add_listener(self, kind: str, listener: Callable[[Notification], None]) -> None:
+        """Call a function, which must be quick, in the publisher's thread for notifications of a kind."""
+        self._listeners.setdefault(kind, []).append(listener)
 
     def subscribe(self) -> Subscription:
         """Return a new subscription: a context manager whose `get(timeout)` gives the next notification."""
@@ -85,7 +85,7 @@ class Notifications:
             notification = Notification(next(self._ids), kind, data, here)
             for subscription in self._subscriptions:
                 subscription.put(notification)
-        for listener in self._listeners:
+        for listener in self._listeners.get(kind, ()):
             listener(notification)
 
 

@@ -49,17 +49,18 @@ class Rescorer:
         self._wanted = log.model.version
         # Samples that were stored just before a crash may never have been judged: begin with a full pass.
         self._last = Rescored(-1, 0, 0)
-        notifications.add_listener(self._notified)
+        notifications.add_listener("act", self._on_event)
+        notifications.add_listener("rescored", self._on_rescored)
         self._thread = threading.Thread(target=self._run, name="openworld-rescoring", daemon=True)
         self._thread.start()
 
-    def _notified(self, notification: Notification) -> None:
-        """Take note of a new version, or of a pool that another server has judged."""
-        if notification.kind == "act":
-            with self._changed:
-                self._wanted = self._log.model.version
-                self._changed.notify_all()
-        elif notification.kind == "rescored" and not notification.here:
+    def _on_event(self, _: Notification) -> None:
+        with self._changed:
+            self._wanted = self._log.model.version
+            self._changed.notify_all()
+
+    def _on_rescored(self, notification: Notification) -> None:
+        if not notification.here:
             data = notification.data
             self._judged_by_other(Rescored(data["version"], data["recognized"], data["returned"]))
 

@@ -81,7 +81,7 @@ class World:
         self.idempotency = IdempotencyStore(log)
         self.rescorer = Rescorer(log, settings, self.notifications)
         self.replicas = Replicas(log, self.notifications)
-        self._recognition = Recognition(
+        self.recognition = Recognition(
             self._database, self.model, self.rescorer, self.notifications, settings.n_nearest
         )
 
@@ -105,12 +105,12 @@ class World:
         keep_known : bool, default=False
             Store the recognized samples as well.
         """
-        return self._recognition.recognize(X, items, remember, keep_known)
+        return self.recognition.recognize(X, items, remember=remember, keep_known=keep_known)
 
     def close(self) -> None:
         """Finish the work in progress and close the database; nothing acknowledged is lost without it."""
         self.replicas.close()
-        self._recognition.close()
+        self.recognition.close()
         self.rescorer.close()
         self._database.close()
 

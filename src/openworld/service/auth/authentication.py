@@ -12,13 +12,12 @@ from cachetools import TTLCache
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 
-from openworld.service.auth.authorization import Person
-from openworld.service.auth.rate_limit import RateLimit
+from openworld.service.auth.authorization import Person, RateLimit
+from openworld.service.auth.keys import ApiKeys
 from openworld.service.auth.sessions import COOKIE, Sessions
 from openworld.service.results import Key, Role
 from openworld.service.settings import ServiceSettings
 from openworld.service.validation import check_name
-from openworld.service.world import World
 
 LOCAL = "local"
 
@@ -56,12 +55,12 @@ class Authenticator:
 
     def __init__(
         self,
-        world: World,
+        keys: ApiKeys,
         settings: ServiceSettings,
         sessions: Sessions,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._world, self.sessions = world, sessions
+        self._keys, self.sessions = keys, sessions
         self._admin_key = settings.key.get_secret_value() if settings.key else None
         self._requests = RateLimit(settings.rate_limit, max(10.0, 2 * settings.rate_limit), clock)
         self._wrong_keys = RateLimit(_WRONG_KEYS_PER_SECOND, _WRONG_KEYS_AT_ONCE, clock)
@@ -118,7 +117,7 @@ class Authenticator:
         if credentials.key is not None:
             if self._is_admin_key(credentials.key):
                 return Person("admin", "admin")
-            return _person(self._world.keys.check(credentials.key))
+            return _person(self._keys.check(credentials.key))
         if credentials.cookie is not None:
             person = self._of_session(credentials.cookie)
             if person is not None:
@@ -138,8 +137,7 @@ class Authenticator:
         return None if self.key_required() else Person(name, "admin")
 
     def _valid_keys(self) -> list[Key]:
-        keys = self._world.keys.all()
-        return [key for key in keys if key.revoked_at is None]
+        return [key for key in self._keys.all() if key.revoked_at is None]
 
     def _is_admin_key(self, key: str) -> bool:
         return self._admin_key is not None and hmac.compare_digest(key.encode(), self._admin_key.encode())
