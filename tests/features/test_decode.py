@@ -187,3 +187,25 @@ def test_other_files_are_refused():
     ):
         with pytest.raises(PictureError, match="not a picture of a known format"):
             decode(data)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "I;16", "I", "F"])
+def test_strips_make_the_whole(colour, mode, monkeypatch):
+    """Large pictures are converted a strip at a time, with the same result."""
+    image = Image.fromarray(colour)
+    if mode in ("RGBA", "LA"):
+        image.putalpha(Image.linear_gradient("L").resize(image.size))
+        image = image.convert(mode)
+    elif mode == "P":
+        image = image.quantize(64)
+        image.info["transparency"] = bytes(range(0, 256, 4))
+    else:
+        grey = np.asarray(image.convert("L")).astype(
+            {"I;16": np.uint16, "I": np.int32, "F": np.float32}[mode]
+        )
+        image = Image.fromarray(grey * (200 if mode == "I;16" else 1))
+    data = stored(image, "TIFF" if mode in ("I", "F") else "PNG")
+    whole = pixels(data)
+    monkeypatch.setattr("openworld.features.decode._STRIP_PIXELS", 5 * image.width)
+    np.testing.assert_array_equal(pixels(data), whole)
+    assert len(np.unique(whole)) > 10

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MAX_PIXELS = 64_000_000
 
 _ENOUGH = 512  # pixels of the shorter side: a JPEG of twice that or more is decoded smaller, which is faster
+_STRIP_PIXELS = 1 << 20  # of what is converted at a time in several steps
 # Not all that pillow can open: some of its formats run other programs, and pictures of users are not in them.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
 _ORIENTATION = 0x0112  # EXIF: how the camera was held
@@ -86,28 +87,46 @@ def _known_formats() -> tuple[str, ...]:
 
 
 def _rgb(image: Image) -> Image:
-    from PIL import Image
-
     if image.mode.startswith("I") or image.mode == "F":
         return _from_wide(image)
     if image.has_transparency_data:
-        layer = image.convert("RGBA")
-        ground = Image.new("RGBA", layer.size, "white")
-        return Image.alpha_composite(ground, layer).convert("RGB")
-    return image.copy() if image.mode == "RGB" else image.convert("RGB")
+        return _over_white(image)
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _over_white(image: Image) -> Image:
+    """Lay a transparent picture over white, a strip at a time: whole copies would fill memory."""
+    from PIL import Image
+
+    flat = Image.new("RGB", image.size)
+    for box in _strips(image):
+        layer = image.crop(box).convert("RGBA")
+        flat.paste(Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB"), box)
+    return flat
 
 
 def _from_wide(image: Image) -> Image:
     """Scale gray levels of 16 bits, or numbers up to 1, to 8 bits; whole numbers up to 255 stay."""
     from PIL import Image
 
-    levels = np.nan_to_num(np.asarray(image).astype(np.float64))
-    most = levels.max()
+    most = max(np.nan_to_num(np.asarray(image.crop(box))).max() for box in _strips(image))
+    scale = 1.0
     if image.mode.startswith("I;16") or most > 255:
-        levels *= 255 / 65535
+        scale = 255 / 65535
     elif image.mode == "F" and most <= 1:
-        levels *= 255
-    return Image.fromarray(np.clip(levels.round(), 0, 255).astype(np.uint8)).convert("RGB")
+        scale = 255.0
+    grey = Image.new("L", image.size)
+    for box in _strips(image):
+        scaled = np.nan_to_num(np.asarray(image.crop(box)).astype(np.float64)) * scale
+        grey.paste(Image.fromarray(np.clip(scaled.round(), 0, 255).astype(np.uint8)), box)
+    return grey.convert("RGB")
+
+
+def _strips(image: Image) -> list[tuple[int, int, int, int]]:
+    """Return the boxes of strips that make up a picture."""
+    width, height = image.size
+    rows = max(1, _STRIP_PIXELS // width)
+    return [(0, top, width, min(top + rows, height)) for top in range(0, height, rows)]
 
 
 def _orientation(image: Image) -> int:

@@ -25,6 +25,7 @@ from openworld.service.api import (
     session,
 )
 from openworld.service.api.errors import add_handlers
+from openworld.service.api.request_bodies import RequestBodies
 from openworld.service.auth.authentication import Authenticator
 from openworld.service.auth.sessions import Sessions, session_secret
 from openworld.service.batcher import Batcher
@@ -73,6 +74,7 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
         app.include_router(module.router)
     app.include_router(page_router(state), include_in_schema=False)
     add_handlers(app)
+    app.add_middleware(RequestBodies, service=state)
     app.add_middleware(
         Protection,
         hosts=(*LOOPBACK_NAMES, *settings.allowed_hosts) if _checks_hosts(settings) else None,

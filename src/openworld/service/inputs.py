@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from anyio import CapacityLimiter, to_thread
 from numpy.typing import NDArray
 
 from openworld.features.decode import PictureError, decode
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 THUMBNAIL_SIDE = 128
 
+_REQUESTS_AT_ONCE = 2  # with pictures: each may take 300 MB, and all processors
+_NO_SAMPLES = "No samples were given."
+
 Features = NDArray[np.floating[Any]]
 
 
@@ -39,6 +43,7 @@ class Inputs:
         self._world, self._settings = world, settings
         self._extractor: Extractor | None = None
         self._lock = threading.Lock()
+        self._turns = CapacityLimiter(_REQUESTS_AT_ONCE)
 
     @property
     def kind(self) -> Kind | None:
@@ -50,29 +55,35 @@ class Inputs:
         longest = max(map(len, texts), default=0)
         if longest > self._settings.max_text:
             raise Refused(f"A text may have {self._settings.max_text:,} characters; one has {longest:,}.")
-        features = self._extract("text", texts)
-        return features, [Item("text", text, source) for text in texts]
+        if not texts:
+            raise Refused(_NO_SAMPLES)
+        return self._require("text").transform(texts), [Item("text", text, source) for text in texts]
+
+    async def pictures_in_turn(
+        self, files: Sequence[tuple[str | None, bytes]]
+    ) -> tuple[Features, list[Item]]:
+        """Return the features of picture files, in a thread; a few requests at a time."""
+        return await to_thread.run_sync(self.pictures, files, limiter=self._turns)
 
     def pictures(self, files: Sequence[tuple[str | None, bytes]]) -> tuple[Features, list[Item]]:
         """Return the features of picture files, given as names and bytes."""
-        self._require("image")
-        pictures = []
-        for position, (name, data) in enumerate(files):
+        extractor, most = self._require("image"), self._settings.max_request_pixels
+        features, items, n_pixels = [], [], 0
+        for position, (name, data) in enumerate(files):  # one by one: decoded, one may take 100 MB
             try:
-                pictures.append(decode(data, max_pixels=self._settings.max_pixels))
+                picture = decode(data, max_pixels=self._settings.max_pixels)
             except PictureError as error:
                 raise Refused(f"Picture {position} ({name or 'no name'}): {error}.") from error
-        features = self._extract("image", pictures)
-        items = [
-            Item("image", source=name, thumbnail=thumbnail(picture))
-            for (name, _), picture in zip(files, pictures, strict=True)
-        ]
-        return features, items
-
-    def _extract(self, kind: Kind, things: Sequence[Any]) -> Features:
-        if not things:
-            raise Refused("No samples were given.")
-        return self._require(kind).transform(things)
+            n_pixels += picture.width * picture.height
+            if n_pixels > most:
+                raise Refused(
+                    f"Up to picture {position} there are more than {most:,} pixels: send fewer at a time."
+                )
+            features.append(extractor.transform([picture]))
+            items.append(Item("image", source=name, thumbnail=thumbnail(picture)))
+        if not items:
+            raise Refused(_NO_SAMPLES)
+        return np.concatenate(features), items
 
     def _require(self, kind: Kind) -> Extractor:
         """Return the extractor, or raise `Conflict` where the model takes something else."""
@@ -107,10 +118,10 @@ class Inputs:
 
 def thumbnail(picture: Image) -> bytes:
     """Return a small JPEG of a picture."""
-    small = picture.copy()
-    small.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    scale = min(1.0, THUMBNAIL_SIDE / max(picture.size))
+    width, height = (max(1, round(scale * side)) for side in picture.size)
     file = io.BytesIO()
-    small.save(file, "JPEG", quality=85)
+    picture.resize((width, height), reducing_gap=2.0).save(file, "JPEG", quality=85)
     return file.getvalue()
 
 

@@ -118,7 +118,7 @@ class Protection:
 
         refusal = self._refusal(scope)
         if refusal is None:
-            await self._app(scope, _limited(receive, self._max_body), send_with_headers)
+            await self._app(scope, limited(receive, self._max_body), send_with_headers)
         else:
             await error_response(refusal)(scope, receive, send_with_headers)
 
@@ -131,7 +131,7 @@ class Protection:
             return HTTPException(403, "Requests that other sites make are refused.")
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > self._max_body:
-            return _too_large(self._max_body)
+            return too_large(self._max_body)
         return None
 
 
@@ -157,11 +157,12 @@ def _without_port(host: str) -> str:
     return (name if colon and port.isdecimal() else host).lower()
 
 
-def _too_large(limit: int) -> HTTPException:
+def too_large(limit: int) -> HTTPException:
+    """Return the error of a body that is too large."""
     return HTTPException(413, f"The body may have {limit:,} bytes at most: send less at a time.")
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
+def limited(receive: Receive, limit: int) -> Receive:
     """Count the bytes of a body as they come, whatever its length was said to be."""
     received = 0
 
@@ -171,7 +172,7 @@ def _limited(receive: Receive, limit: int) -> Receive:
         if message["type"] == "http.request":
             received += len(message.get("body", b""))
             if received > limit:
-                raise _too_large(limit)
+                raise too_large(limit)
         return message
 
     return receive_limited

@@ -10,9 +10,11 @@ from openworld.service.results import Cluster, Role, Sample
 
 # What fits a column of the database.
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Ids = Annotated[list[Id], Field(min_length=1, max_length=100_000)]
+Ids = Annotated[list[Id], Field(min_length=1, max_length=100_000, fail_fast=True)]
 Label = Annotated[str, Field(min_length=1, max_length=200)]
-Vectors = list[list[float]]
+# The first wrong value is enough: a message about each of millions would fill the memory.
+Vectors = Annotated[list[Annotated[list[float], Field(fail_fast=True)]], Field(fail_fast=True)]
+Texts = Annotated[list[str], Field(fail_fast=True)]
 
 
 # -- requests -------------------------------------------------------------------------------------
@@ -26,7 +28,7 @@ class Body(BaseModel):
 
 class _Samples(Body):
     vectors: Vectors | None = Field(None, description="One list of numbers for each sample.")
-    texts: list[str] | None = Field(None, description="One text for each sample, for a model of texts.")
+    texts: Texts | None = Field(None, description="One text for each sample, for a model of texts.")
     source: str | None = Field(None, max_length=500, description="Where the samples are from.")
 
     @model_validator(mode="after")
@@ -54,7 +56,7 @@ class LearnBody(_Samples):
         json_schema_extra={"examples": [{"vectors": [[0.1, 0.2, 0.7]], "labels": ["zebra"]}]}
     )
 
-    labels: list[str] = Field(description="One for each sample.")
+    labels: Texts = Field(description="One for each sample.")
 
 
 class LabelBody(Body):
@@ -71,7 +73,7 @@ class LabelBody(Body):
 
     sample_ids: Ids | None = None
     cluster_id: Id | None = None
-    without: list[Id] = Field([], description="Samples of the cluster to leave out.")
+    without: list[Id] = Field([], fail_fast=True, description="Samples of the cluster to leave out.")
     label: str
 
     @model_validator(mode="after")

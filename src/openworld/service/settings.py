@@ -73,6 +73,9 @@ class ServiceSettings(BaseSettings):
     max_batch: int = Field(4096, ge=1, description="Most vectors or texts in a request.")
     max_images: int = Field(64, ge=1, description="Most pictures in a request.")
     max_pixels: int = Field(32_000_000, ge=1, description="Most pixels of a picture.")
+    max_request_pixels: int = Field(
+        512_000_000, ge=1, description="Most pixels of all pictures in a request."
+    )
     max_text: int = Field(10_000, ge=1, description="Most characters of a text.")
     extractor: str | None = Field(
         None, description="The extractor, where the model names one that is a file: onnx:PATH or words:PATH."

@@ -19,12 +19,15 @@ from starlette.responses import Response
 
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
+from openworld.service.api.request_bodies import SMALL
 from openworld.service.auth.authorization import Labeller, Person, Viewer
 from openworld.service.results import Item, Outcome, Refused
 from openworld.service.schemas import LearnBody, RecognizeBody, Recognized
 from openworld.service.state import Service, State
 
-router = APIRouter(prefix="/v1", tags=["recognize and learn"], responses=errors(401, 403, 413, 422, 429))
+router = APIRouter(prefix="/v1", tags=["recognize and learn"], responses=errors(400, 401, 403, 413, 422, 429))
+
+_FEW = 64  # vectors that take less time to convert than to hand to a thread
 
 Body = TypeVar("Body", bound=BaseModel)
 Files = Annotated[list[UploadFile], File(description="Pictures: JPEG, PNG, WebP, ...")]
@@ -36,7 +39,9 @@ def _parsed(schema: type[Body]) -> Callable[[Request], Awaitable[Body]]:
         if not request.headers.get("content-type", "").startswith("application/json"):
             raise HTTPException(422, "Send JSON, with Content-Type: application/json.")
         try:
-            return schema.model_validate_json(body)
+            if len(body) <= SMALL:
+                return schema.model_validate_json(body)
+            return await run_in_threadpool(schema.model_validate_json, body)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False, include_input=False)
             raise RequestValidationError(
@@ -125,13 +130,16 @@ async def _samples(body: RecognizeBody | LearnBody, service: State) -> tuple[NDA
         return await run_in_threadpool(service.inputs.texts, body.texts, body.source)
     vectors = body.vectors or []
     check_batch(len(vectors), service.settings.max_batch)
-    return _as_array(vectors, service.batcher.n_features), [Item(source=body.source)] * len(vectors)
+    n_features, items = service.batcher.n_features, [Item(source=body.source)] * len(vectors)
+    if len(vectors) <= _FEW:
+        return _as_array(vectors, n_features), items
+    return await run_in_threadpool(_as_array, vectors, n_features), items
 
 
 async def _pictures(files: list[UploadFile], service: State) -> tuple[Any, list[Item]]:
     check_batch(len(files), service.settings.max_images)
     read = [(_file_name(file.filename), await file.read()) for file in files]
-    return await run_in_threadpool(service.inputs.pictures, read)
+    return await service.inputs.pictures_in_turn(read)
 
 
 def _file_name(name: str | None) -> str | None:
@@ -144,7 +152,10 @@ def _as_array(vectors: list[list[float]], n_features: int) -> NDArray[np.float32
         if len(vector) != n_features:
             raise Refused(f"The model takes samples of {n_features} numbers; vector {i} has {len(vector)}.")
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused
-        return np.array(vectors, dtype=np.float32).reshape(len(vectors), n_features)
+        X = np.empty((len(vectors), n_features), dtype=np.float32)
+        for row, vector in zip(X, vectors, strict=True):  # one by one: other threads have their turn
+            row[:] = vector
+        return X
 
 
 def check_batch(n: int, most: int) -> None:

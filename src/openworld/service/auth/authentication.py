@@ -69,6 +69,14 @@ class Authenticator:
 
     async def authorize(self, request: Request, role: Role) -> Person:
         """Return who makes a request if they have the role; else raise 401, 403 or 429."""
+        person = await self.authenticate(request)
+        if not person.may(role):
+            raise HTTPException(403, f"This needs the role {role}; {person.name} is {person.role}.")
+        _refuse_if(self._requests.wait_for(person.name))
+        return person
+
+    async def authenticate(self, request: Request) -> Person:
+        """Return who makes a request; raise 401 where that is unknown, 429 after too many wrong keys."""
         credentials = Credentials.of(request)
         with self._lock:
             person = self._cache.get(credentials)
@@ -76,9 +84,6 @@ class Authenticator:
             person = await run_in_threadpool(self._find, credentials, _address(request))
         if person is None:
             raise HTTPException(401, "A key is needed: send it as Authorization: Bearer KEY, or log in.")
-        if not person.may(role):
-            raise HTTPException(403, f"This needs the role {role}; {person.name} is {person.role}.")
-        _refuse_if(self._requests.wait_for(person.name))
         return person
 
     def identify(self, request: Request) -> Person | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, File, Form, Request, UploadFile
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
@@ -59,12 +60,13 @@ def letter(request: Request, pixels: Annotated[str, Form()], remember: Remember 
 
 
 @router.post("/try/picture")
-def picture(
+async def picture(
     request: Request, file: Annotated[UploadFile, File()], remember: Remember = False
 ) -> HTMLResponse:
     """Recognize a picture."""
-    features, items = get_state(request).inputs.pictures([(file.filename, file.file.read())])
-    return _answer(request, features, items, remember)
+    files = [(file.filename, await file.read())]
+    features, items = await get_state(request).inputs.pictures_in_turn(files)
+    return await run_in_threadpool(_answer, request, features, items, remember)
 
 
 @router.post("/try/text")
