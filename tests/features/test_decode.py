@@ -190,9 +190,9 @@ def test_other_files_are_refused():
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "I;16", "I", "F"])
-def test_strips_make_the_whole(colour, mode, monkeypatch):
+def test_strips_make_the_whole(color, mode, monkeypatch):
     """Large pictures are converted a strip at a time, with the same result."""
-    image = Image.fromarray(colour)
+    image = Image.fromarray(color)
     if mode in ("RGBA", "LA"):
         image.putalpha(Image.linear_gradient("L").resize(image.size))
         image = image.convert(mode)
