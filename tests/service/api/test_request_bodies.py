@@ -50,7 +50,7 @@ def test_counts_agree_with_the_parsed_value(value: Any, piece: int) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/recognize", "/v1/learn", "/v1/recognize.npy", "/v1/labels", "/v1/learn/images", "/try/vector"],
+    ["/v1/recognize", "/v1/learn", "/v1/recognize.npy", "/v1/learn/images", "/try/vector"],
 )
 def test_no_body_is_read_without_a_key(serving: Serving, path: str) -> None:
     with serving(key=KEY) as client:

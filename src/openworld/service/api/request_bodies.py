@@ -12,7 +12,6 @@ from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from openworld.service.api.arrays import PATH as ARRAY_PATH
 from openworld.service.api.errors import error_response
 from openworld.service.middleware import limited, too_large
 
@@ -60,11 +59,10 @@ class RequestBodies:
             await self._app(scope, receive, send)
 
     async def _checked(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Receive:
-        path, kind = scope["path"], headers.get(b"content-type", b"")
+        path = scope["path"]
         if path != _SESSION and path.startswith(("/v1/", "/try/")):
             await self._service.auth.authenticate(Request(scope))
-        # A form goes to a file, piece by piece; an array is not parsed at all.
-        if kind.startswith(b"multipart/") or path == ARRAY_PATH:
+        if b"json" not in headers.get(b"content-type", b"").lower():  # files and arrays are not parsed
             return receive
         body = await _read_body(receive)
         if len(body) > SMALL and not await run_in_threadpool(self._is_bounded, body):
