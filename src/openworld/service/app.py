@@ -91,7 +91,7 @@ def _checks_hosts(settings: ServiceSettings) -> bool:
 
 def _state(world: World, settings: ServiceSettings) -> State:
     metrics, broadcast = Metrics(world), Broadcast(world.notifications)
-    sessions = Sessions(session_secret(settings, world), 3600 * settings.session_hours)
+    sessions = Sessions(session_secret(settings, world), 3600 * settings.session_hours, world.replicas)
     return State(
         world=world,
         settings=settings,

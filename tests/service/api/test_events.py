@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import httpx
+from fastapi import Request
 
 from openworld.service.api import events
 
@@ -29,7 +30,7 @@ def test_silence_is_broken_and_one_who_leaves_is_forgotten(serving, monkeypatch)
         service = client.app.state.service
 
         async def listen() -> list[bytes]:
-            stream = events._stream(service)
+            stream = events._stream(service, request_with(None))
             parts = [await anext(stream) for _ in range(3)]
             assert len(service.broadcast._listeners) == 1
             await stream.aclose()
@@ -39,12 +40,41 @@ def test_silence_is_broken_and_one_who_leaves_is_forgotten(serving, monkeypatch)
         assert client.portal.call(listen)[1:] == [b": still here\n\n"] * 2
 
 
+def request_with(key: str | None) -> Request:
+    headers = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
+    return Request({"type": "http", "headers": headers, "client": ("127.0.0.1", 5000)})
+
+
+def test_a_revoked_key_ends_its_stream(serving, world, monkeypatch):
+    """At the next heartbeat, which comes even where events never stop."""
+    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.01)
+    key = world.keys.create("ann", "viewer")
+    with serving() as client:
+        service = client.app.state.service
+
+        async def listen() -> int:
+            stream = events._stream(service, request_with(key))
+            assert (await anext(stream)).startswith(b"retry")
+            assert await anext(stream) == b": still here\n\n"
+            world.keys.revoke("ann")
+            service.auth._cache.clear()  # as five seconds do
+            world.notifications.publish("unknown", {"samples": 1})
+            n_parts = 0
+            async for _ in stream:
+                n_parts += 1
+                world.notifications.publish("unknown", {"samples": 1})
+                assert n_parts < 10_000
+            return n_parts
+
+        assert client.portal.call(listen) < 10_000
+
+
 def test_streams_end_when_the_service_does(serving):
     with serving() as client:
         service = client.app.state.service
 
         async def listen() -> int:
-            stream = events._stream(service)
+            stream = events._stream(service, request_with(None))
             await anext(stream)
             service.broadcast.close()
             return len([part async for part in stream])

@@ -12,9 +12,37 @@ def test_keys_by_other_header_and_wrong_ones(locked, keys):
 
 
 def test_one_who_tries_many_keys_has_to_wait(locked, keys):
+    assert locked.get("/v1/pool", headers=bearer(keys["viewer"])).status_code == 200
     codes = [locked.get("/v1/pool", headers=bearer(f"ow_{i}")).status_code for i in range(12)]
     assert codes == [401] * 10 + [429] * 2
+    # A right one among the guesses would be told from the wrong ones; only a key in use goes on.
+    assert locked.get("/v1/pool", headers=bearer(keys["labeller"])).status_code == 429
+    assert locked.post("/v1/session", json={"key": keys["labeller"]}).status_code == 429
     assert locked.get("/v1/pool", headers=bearer(keys["viewer"])).status_code == 200
+
+
+def test_logging_out_ends_the_session_on_the_server(locked, keys):
+    locked.post("/v1/session", json={"key": keys["labeller"]})
+    stolen = locked.cookies["openworld_session"]
+    locked.post("/v1/session", json={"key": keys["labeller"]})
+    other = locked.cookies["openworld_session"]
+    locked.cookies.clear()
+    for cookie, code in ((stolen, 200), (other, 200)):
+        assert locked.get("/v1/pool", headers={"Cookie": f"openworld_session={cookie}"}).status_code == code
+    assert locked.delete("/v1/session", headers={"Cookie": f"openworld_session={stolen}"}).status_code == 204
+    for cookie, code in ((stolen, 401), (other, 200)):
+        assert locked.get("/v1/pool", headers={"Cookie": f"openworld_session={cookie}"}).status_code == code
+
+
+def test_another_key_in_the_settings_ends_the_sessions_of_the_first(serving):
+    with serving(key="a secret of many letters") as client:
+        client.post("/v1/session", json={"key": "a secret of many letters"})
+        cookie = {"Cookie": f"openworld_session={client.cookies['openworld_session']}"}
+        assert client.get("/v1/pool", headers=cookie).status_code == 200
+    with serving(key="a secret of other letters") as client:
+        assert client.get("/v1/pool", headers=cookie).status_code == 401
+    with serving(key="a secret of many letters") as client:
+        assert client.get("/v1/pool", headers=cookie).status_code == 200
 
 
 def test_a_revoked_key_admits_no_more(world, keys, serving):

@@ -43,6 +43,9 @@ def log_in(body: LoginBody, request: Request, response: Response, service: Servi
 
 
 @router.delete("", status_code=204, response_class=Response)
-def log_out(response: Response) -> None:
-    """Log out."""
+def log_out(request: Request, response: Response, service: Service) -> None:
+    """Log out: the session ends on the server, so that no copy of its cookie works on."""
+    cookie = request.cookies.get(COOKIE)
+    if cookie is not None:
+        service.auth.log_out(cookie)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")

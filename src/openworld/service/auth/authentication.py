@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import threading
 from collections.abc import Callable
@@ -104,12 +105,25 @@ class Authenticator:
             person, by = (None if self.key_required() else Person(wanted, "admin")), "name"
         if person is None:
             return None
-        return person, self.sessions.seal({"name": person.name, "by": by})
+        return person, self.sessions.seal({"name": person.name, "by": by, "key": _fingerprint(key)})
+
+    def log_out(self, cookie: str) -> None:
+        """End the session of a cookie; other servers notice within the seconds that they cache."""
+        self.sessions.end(cookie)
+        with self._lock:
+            for credentials in [known for known in self._cache if known.cookie == cookie]:
+                del self._cache[credentials]
 
     def _find(self, credentials: Credentials, address: str) -> Person | None:
-        """Return whose credentials these are; one who tries many wrong keys has to wait."""
+        """Return whose credentials these are.
+
+        After too many wrong keys an address has to wait, and until then no key is looked up, not even a right
+        one: the answer would tell it from the wrong ones. Keys in use are cached, and go on.
+        """
         with self._lock:
             is_cached, person = credentials in self._cache, self._cache.get(credentials)
+        if person is None and credentials.key is not None:
+            _refuse_if(self._wrong_keys.wait_for(address, take=False))
         if not is_cached:
             person = self._look_up(credentials)
             with self._lock:
@@ -135,8 +149,9 @@ class Authenticator:
         if content is None:
             return None
         name, by = str(content.get("name", "")), content.get("by")
-        if by == "setting":
-            return Person(name, "admin") if self._admin_key is not None else None
+        if by == "setting":  # the key may have been changed since
+            is_same = content.get("key") == _fingerprint(self._admin_key)
+            return Person(name, "admin") if self._admin_key is not None and is_same else None
         if by == "key":
             return _person(next((key for key in self._valid_keys() if key.name == name), None))
         return None if self.key_required() else Person(name, "admin")
@@ -150,6 +165,11 @@ class Authenticator:
 
 def _address(request: Request) -> str:
     return request.client.host if request.client else ""
+
+
+def _fingerprint(key: str | None) -> str:
+    """Return what is equal for equal keys, and does not give the key away."""
+    return hashlib.sha256(f"openworld session {key}".encode()).hexdigest()[:32]
 
 
 def _person(key: Key | None) -> Person | None:

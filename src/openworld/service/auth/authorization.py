@@ -53,8 +53,8 @@ class RateLimit:
         self._buckets: dict[str, tuple[float, float]] = {}  # name -> tokens, when counted; oldest first
         self._lock = threading.Lock()
 
-    def wait_for(self, name: str) -> float:
-        """Take a token; return 0, or the seconds until there is one."""
+    def wait_for(self, name: str, *, take: bool = True) -> float:
+        """Take a token; return 0, or the seconds until there is one. Without `take`, only look."""
         if not self._rate:
             return 0.0
         now = self._clock()
@@ -63,7 +63,7 @@ class RateLimit:
             tokens = min(self._burst, tokens + (now - before) * self._rate)
             if len(self._buckets) >= _MAX_NAMES:
                 del self._buckets[next(iter(self._buckets))]
-            self._buckets[name] = tokens - (tokens >= 1), now
+            self._buckets[name] = tokens - (take and tokens >= 1), now
             return 0.0 if tokens >= 1 else (1 - tokens) / self._rate
 
 
