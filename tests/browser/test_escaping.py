@@ -40,7 +40,7 @@ def test_a_script_as_a_name_is_text_on_every_page(site: Any, tabs: Any) -> None:
         assert page.evaluate("window.pwned") is None, path
         assert page.locator("img[src=x]").count() == 0, path
     tab.open("/history")
-    expect(page.locator("#acts")).to_contain_text(EVIL[:27])
+    expect(page.locator("#events")).to_contain_text(EVIL[:27])
     tab.open("/classes")
     page.locator(".card", has_text="window.pwned").click()
     expect(page.locator("#dialog h2")).to_have_text(EVIL)
@@ -50,7 +50,7 @@ def test_a_script_as_a_name_is_text_on_every_page(site: Any, tabs: Any) -> None:
     page.get_by_label("What is it?").fill(EVIL)
     expect(page.locator("#options")).to_contain_text("window.pwned")
     page.keyboard.press("Enter")
-    expect(page.locator("#outcome")).to_contain_text("samples learnt")
+    expect(page.locator("#outcome")).to_contain_text("samples learned")
     page.keyboard.press("Control+z")
     expect(page.locator("#outcome")).to_contain_text("Undone")
     assert page.evaluate("window.pwned") is None

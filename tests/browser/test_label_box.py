@@ -22,10 +22,10 @@ def test_nearest_first_with_distances_and_digits(site: Any, tabs: Any) -> None:
     page.keyboard.press("2")
     expect(page.get_by_label("What is it?")).to_have_value(nearest[1].label)
     expect(page.locator("#preview")).to_contain_text("Adds 14 samples")
-    expect(page.locator("#preview")).to_contain_text("learnt from 20 samples so far")
+    expect(page.locator("#preview")).to_contain_text("learned from 20 samples so far")
     page.keyboard.press("ArrowDown")
     expect(page.get_by_label("What is it?")).to_have_value(nearest[2].label)
-    assert site.world.model.version == 0  # nothing was learnt yet
+    assert site.world.model.version == 0  # nothing was learned yet
 
 
 def test_search_and_near_duplicates(site: Any, tabs: Any) -> None:
@@ -52,7 +52,7 @@ def test_a_class_on_top_of_another_is_warned_of(site: Any, tabs: Any) -> None:
     ids = site.world.recognize(np.stack([middle + aside, middle - aside])).sample_ids
     assert None not in ids  # each of them is unknown, and yet their middle is that of the circles
     page = tabs(site).open("/unknowns/group")
-    expect(page.locator("h1")).to_have_text("In no cluster")
+    expect(page.locator("h1")).to_have_text("Not in a cluster")
     page.keyboard.press("Control+a")
     expect(page.locator("#selected-count")).to_have_text("2")
     page.get_by_label("What is it?").fill("ring")

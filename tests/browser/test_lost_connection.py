@@ -18,12 +18,12 @@ def test_nothing_is_lost_and_all_is_sent_again(site: Any, tabs: Any) -> None:
     page.get_by_label("What is it?").fill("triangle")
     page.keyboard.press("Enter")
     banner = page.locator("#waiting")
-    expect(banner).to_contain_text("No connection. 1 act kept in this browser")
+    expect(banner).to_contain_text("No connection. 1 request kept in this browser")
     expect(banner).to_contain_text("label 14 samples “triangle”")
     expect(page.locator(".tile.waits")).to_have_count(14)
     assert site.world.model.version == 0
     tab.context.set_offline(False)
-    expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 14 samples learnt")
+    expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 14 samples learned")
     expect(banner).to_be_hidden()
     assert site.recognizes("triangle") == ["triangle"] * 3
 
@@ -45,8 +45,8 @@ def test_an_answer_that_got_lost_does_no_harm(site: Any, tabs: Any) -> None:
     page.route("**/v1/label", lose_the_first_answer)
     page.get_by_label("What is it?").fill("triangle")
     page.keyboard.press("Enter")
-    expect(page.locator("#waiting")).to_contain_text("1 act kept")
-    expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 14 samples learnt")
+    expect(page.locator("#waiting")).to_contain_text("1 request kept")
+    expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 14 samples learned")
     expect(page.locator("#waiting")).to_be_hidden()
     assert len(tries) == 2
     assert len(set(tries)) == 1
@@ -66,14 +66,14 @@ def test_acts_outlive_the_page_and_can_be_taken_back(site: Any, tabs: Any) -> No
         page.get_by_label("What is it?").fill(label)
         page.keyboard.press("Enter")
         expect(page.locator("#waiting")).to_contain_text(f"“{label}”")
-    expect(page.locator("#waiting")).to_contain_text("2 acts kept")
+    expect(page.locator("#waiting")).to_contain_text("2 requests kept")
     page.locator(".tile:not(.waits)").first.focus()
     page.keyboard.press("Control+z")
-    expect(page.locator(".toast")).to_contain_text("Taken back before it was sent: label 1 sample “second”.")
-    expect(page.locator("#waiting")).to_contain_text("1 act kept")
+    expect(page.locator(".toast")).to_contain_text("Canceled before it was sent: label 1 sample “second”.")
+    expect(page.locator("#waiting")).to_contain_text("1 request kept")
     page.unroute("**/v1/*")
     tab.open("/classes")  # another page sends it
-    expect(page.locator("#outcome")).to_contain_text("1 class added, 1 sample learnt")
+    expect(page.locator("#outcome")).to_contain_text("1 class added, 1 sample learned")
     assert [info.label for info in site.world.classes.all()] == ["circle", "cross", "first", "square"]
 
 
@@ -96,6 +96,6 @@ def test_an_undo_whose_answer_got_lost_undoes_once(site: Any, tabs: Any) -> None
 
     page.route("**/v1/undo", lose_the_first_answer)
     page.keyboard.press("Control+z")
-    expect(page.locator("#outcome")).to_contain_text("Undone. Version 3 is live: 1 class gone")
+    expect(page.locator("#outcome")).to_contain_text("Undone. Version 3 is live: 1 class removed")
     assert tries == [2, 2]
     assert [info.label for info in site.world.classes.all()] == ["circle", "cross", "square", "triangle"]

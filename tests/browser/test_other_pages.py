@@ -49,7 +49,7 @@ def test_lasso_on_the_map(site: Any, tabs: Any) -> None:
     expect(page.locator("#selected-count")).to_have_text(str(inside))
     page.get_by_label("What is it?").fill("triangle")
     page.keyboard.press("Enter")
-    expect(page.locator("#outcome")).to_contain_text(f"1 class added, {inside} samples learnt")
+    expect(page.locator("#outcome")).to_contain_text(f"1 class added, {inside} samples learned")
     assert site.recognizes("triangle") == ["triangle"] * 3
 
 
@@ -76,10 +76,10 @@ def test_draw_and_see_why(site: Any, tabs: Any) -> None:
     expect(page.locator("#answer thead th")).to_have_text(["Class", "Distance", "Membership"])
     expect(page.locator("#answer tbody tr").last.locator("td").last).to_have_text("0.00")
     page.get_by_role("button", name="Wipe").click()
-    page.locator("form", has=page.locator("#letter")).get_by_label("Put it among the unknown").check()
+    page.locator("form", has=page.locator("#letter")).get_by_label("Store it in the pool").check()
     stroke((50, 50), (172, 52))
     expect(page.locator(".verdict")).to_contain_text("unknown")
-    page.get_by_role("link", name="name it").click()
+    page.get_by_role("link", name="label it").click()
     expect(page.locator(".tile").first.locator("img")).to_be_visible()
 
     page = tab.open("/try")
@@ -103,7 +103,7 @@ def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any
     expect(page.locator(".card")).to_have_count(3)
     edit("circle")
     dialog.get_by_label("Description").fill("round")
-    dialog.get_by_role("button", name="Keep").click()
+    dialog.get_by_role("button", name="Save").click()
     expect(page.locator(".card", has_text="round")).to_have_count(1)
     edit("circle")
     dialog.get_by_label("Name").fill("ring/2")
@@ -133,8 +133,8 @@ def test_dashboard_is_live_and_goes_back(site: Any, tabs: Any) -> None:
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("#dialog")).to_contain_text("Addedtriangle")
     page.locator("#dialog").get_by_role("button", name="Close").click()
-    page.get_by_role("button", name="Go back").click()
-    expect(page.locator("#outcome")).to_contain_text("Version 2 is live: 1 class gone")
+    page.get_by_role("button", name="Roll back").click()
+    expect(page.locator("#outcome")).to_contain_text("Version 2 is live: 1 class removed")
     assert site.recognizes("triangle") == [None] * 3
 
 
@@ -188,7 +188,7 @@ def test_an_empty_world_says_what_to_do(serve: Any, tabs: Any, tmp_path: Path) -
         tab.open("/map")
         expect(page.locator("#map-empty")).to_be_visible()
         tab.open("/history")
-        expect(page.locator(".empty")).to_contain_text("Nothing was done yet")
+        expect(page.locator(".empty")).to_contain_text("Nothing happened yet")
         tab.open("/unknowns/next")
         assert page.url == site.url + "/"
         tab.allowed.append("404 (Not Found)")

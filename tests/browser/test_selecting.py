@@ -94,7 +94,7 @@ def test_more_samples_than_a_page_come_as_one_scrolls(site: Any, tab: Any) -> No
     assert images_asked_for < 240  # only what is near the window
     page.get_by_label("What is it?").fill("wave")
     page.keyboard.press("Enter")
-    expect(page.locator("#outcome")).to_contain_text("299 samples learnt")
+    expect(page.locator("#outcome")).to_contain_text("299 samples learned")
     assert site.recognizes("wave") == ["wave"] * 3
 
 
@@ -106,7 +106,7 @@ def test_merge_in_the_list_and_undo(site: Any, tab: Any) -> None:
     page.locator(".card").nth(1).click(modifiers=["Control"])
     expect(page.locator("#selected-count")).to_have_text("2")
     page.keyboard.press("m")
-    expect(page.locator("#outcome")).to_contain_text("The clusters are one now")
+    expect(page.locator("#outcome")).to_contain_text("The clusters are merged")
     expect(page.locator(".card")).to_have_count(3)
     expect(page.locator(".card").first).to_contain_text("25")
     page.keyboard.press("Control+z")

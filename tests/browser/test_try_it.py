@@ -67,13 +67,13 @@ def test_a_picture_is_dropped_or_chosen(serve: Any, tabs: Any, tmp_path: Path) -
         expect(page.locator("#answer tbody th")).to_have_text(["upright", "level"])
         assert site.world.pool.count() == 0
 
-        page.locator("#drop").get_by_label("Put it among the unknown").check()
+        page.locator("#drop").get_by_label("Store it in the pool").check()
         picture = _png(Image.new("L", (300, 200), 255))
         page.set_input_files("#file", {"name": "snow.png", "mimeType": "image/png", "buffer": picture})
         expect(page.locator(".verdict")).to_contain_text("unknown")
         (sample,) = site.world.pool.page().samples
         assert (sample.kind, sample.source) == ("image", "snow.png")
-        page.get_by_role("link", name="name it").click()
+        page.get_by_role("link", name="label it").click()
         expect(page.locator(".tile img")).to_be_visible()
 
         page = tab.open("/try")
@@ -98,7 +98,7 @@ def test_a_text_is_pasted(serve: Any, tabs: Any, tmp_path: Path) -> None:
         ask("an apple")
         expect(page.locator(".verdict")).to_contain_text("fruit")
         expect(page.locator("#answer tbody th")).to_have_text(["fruit", "railway"])
-        form.get_by_label("Put it among the unknown").check()
+        form.get_by_label("Store it in the pool").check()
         ask("<i>xyzzy</i>")
         expect(page.locator(".verdict")).to_contain_text("unknown")
         (sample,) = site.world.pool.page().samples
@@ -106,5 +106,5 @@ def test_a_text_is_pasted(serve: Any, tabs: Any, tmp_path: Path) -> None:
         ask("x" * 41)
         expect(page.locator("#answer")).to_contain_text("A text may have 40 characters; one has 41.")
         ask("<i>xyzzy</i>")
-        page.get_by_role("link", name="name it").click()
+        page.get_by_role("link", name="label it").click()
         expect(page.locator(".tile")).to_contain_text("<i>xyzzy</i>")

@@ -1,4 +1,4 @@
-"""From unknown to learnt to recognized, by mouse and by keyboard alone; undone and done again."""
+"""From unknown to learned to recognized, by mouse and by keyboard alone; undone and redone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_by_mouse_the_strays_clicked_away(site: Any, tabs: Any) -> None:
     page.get_by_role("button", name="Learn").click()
 
     toast = page.locator("#outcome")
-    expect(toast).to_contain_text("Version 1 is live: 1 class added, 12 samples learnt")
+    expect(toast).to_contain_text("Version 1 is live: 1 class added, 12 samples learned")
     expect(toast).to_contain_text("2 of the pool now recognized")
     assert "cluster=" in page.url  # the next one is there already
     assert site.recognizes("triangle") == ["triangle"] * 3
@@ -37,10 +37,10 @@ def test_by_mouse_the_strays_clicked_away(site: Any, tabs: Any) -> None:
     expect(page.locator(".card", has_text="triangle").locator("img")).to_have_count(5)
 
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator("#outcome")).to_contain_text("Undone. Version 2 is live: 1 class gone")
+    expect(page.locator("#outcome")).to_contain_text("Undone. Version 2 is live: 1 class removed")
     assert site.recognizes("triangle") == [None] * 3
-    page.locator("#outcome").get_by_role("button", name="Do again").click()
-    expect(page.locator("#outcome")).to_contain_text("Done again. Version 3 is live")
+    page.locator("#outcome").get_by_role("button", name="Redo").click()
+    expect(page.locator("#outcome")).to_contain_text("Redone. Version 3 is live")
     assert site.recognizes("triangle") == ["triangle"] * 3
 
 
@@ -65,7 +65,7 @@ def test_by_keyboard_alone(site: Any, tabs: Any) -> None:
     keys.type("ell")
     expect(page.locator("#preview")).to_contain_text("New class “ell” from 10 samples.")
     keys.press("Enter")
-    expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 10 samples learnt")
+    expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 10 samples learned")
     expect(page.locator("#outcome")).to_contain_text("1 of the pool now recognized")
     assert site.recognizes("ell") == ["ell"] * 3
 
@@ -74,7 +74,7 @@ def test_by_keyboard_alone(site: Any, tabs: Any) -> None:
     expect(page.locator("#outcome")).to_contain_text("Undone. Version 2 is live")
     assert site.recognizes("ell") == [None] * 3
     keys.press("Control+Shift+z")
-    expect(page.locator("#outcome")).to_contain_text("Done again. Version 3 is live")
+    expect(page.locator("#outcome")).to_contain_text("Redone. Version 3 is live")
     assert site.recognizes("ell") == ["ell"] * 3
 
     before = page.url
@@ -89,15 +89,15 @@ def test_undo_from_the_history(site: Any, tabs: Any) -> None:
     site.world.labels.label(ids[:14], "triangle", "Ann")
     site.world.labels.dismiss(ids[-2:], "bad input", "Bob")
     page = tab.open("/history")
-    expect(page.locator("#acts li")).to_have_count(2)
-    expect(page.locator("#acts li").first).to_contain_text("Bob dismissed 2: bad input")
-    expect(page.locator("#acts li").last).to_contain_text("You labelled 14 as “triangle”")
-    page.locator("#acts li").last.get_by_role("button", name="Undo").click()
-    expect(page.locator("#acts li").first).to_contain_text("You undid label (event 1)")
-    expect(page.locator("#acts li").last).to_contain_text("undone")
+    expect(page.locator("#events li")).to_have_count(2)
+    expect(page.locator("#events li").first).to_contain_text("Bob dismissed 2: bad input")
+    expect(page.locator("#events li").last).to_contain_text("You labelled 14 as “triangle”")
+    page.locator("#events li").last.get_by_role("button", name="Undo").click()
+    expect(page.locator("#events li").first).to_contain_text("You undid label (event 1)")
+    expect(page.locator("#events li").last).to_contain_text("undone")
     assert site.recognizes("triangle") == [None] * 3
-    page.locator("#acts li").last.get_by_role("button", name="Do again").click()
-    expect(page.locator("#acts li").first).to_contain_text("redid label")
+    page.locator("#events li").last.get_by_role("button", name="Redo").click()
+    expect(page.locator("#events li").first).to_contain_text("redid label")
     assert site.recognizes("triangle") == ["triangle"] * 3
     page.get_by_role("link", name="Mine").click()
-    expect(page.locator("#acts")).not_to_contain_text("Bob")
+    expect(page.locator("#events")).not_to_contain_text("Bob")

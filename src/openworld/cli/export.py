@@ -9,7 +9,7 @@ import typer
 
 from openworld.cli.database import DatabaseOption, plain_errors
 
-_FORMS = "model (.ow), labelled samples (.npz or .ndjson) or the log of acts (.ndjson)"
+_FORMS = "model (.ow), labelled samples (.npz or .ndjson) or the event log (.ndjson)"
 
 
 def export(
@@ -24,7 +24,7 @@ def export(
     from openworld.cli.console import messages, need
 
     need("sqlalchemy", "pydantic_settings", extra="service")
-    from openworld.service.exporting import FORMS, write
+    from openworld.service.api.exports import FORMS, write
     from openworld.service.settings import load_settings
     from openworld.service.world import World
 

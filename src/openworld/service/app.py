@@ -14,14 +14,13 @@ from openworld.model_file import load
 from openworld.service.api import (
     arrays,
     classes,
-    clusters,
     events,
     exports,
     history,
     labels,
+    pool,
     probes,
     recognize,
-    samples,
     session,
 )
 from openworld.service.api.errors import add_handlers
@@ -34,12 +33,12 @@ from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
 from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection
 from openworld.service.notifications import Broadcast
-from openworld.service.pages.router import page_router
+from openworld.service.pages import page_router
 from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.service.state import State
 from openworld.service.world import World
 
-_ROUTERS = (recognize, samples, clusters, labels, classes, history, exports, events, session, probes)
+_ROUTERS = (recognize, pool, labels, classes, history, exports, events, session, probes)
 
 
 def open_world(settings: ServiceSettings, model: Any = None) -> World:
@@ -72,7 +71,7 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
     app.router.routes.append(arrays.route)
     for module in _ROUTERS:
         app.include_router(module.router)
-    app.include_router(page_router(state), include_in_schema=False)
+    app.include_router(page_router(), include_in_schema=False)
     add_handlers(app)
     app.add_middleware(RequestBodies, service=state)
     app.add_middleware(

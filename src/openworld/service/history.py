@@ -31,7 +31,7 @@ class History:
         """Undo an event: by default the person's last one that is not undone."""
         with self._log.exclusive():
             headers = self._log.headers
-            wanted = last_to_undo(headers, who) if event_id is None else event_id
+            wanted = self.next_to_undo(who) if event_id is None else event_id
             if wanted is None:
                 raise NotFound("There is nothing to undo.")
             header = self._log.header(wanted)
@@ -41,6 +41,14 @@ class History:
                 raise Refused(f"Event {wanted} is not in effect, so it cannot be undone.")
             return self._log.append(UndoEvent(of=header.kind), who, undoes=wanted)
 
+    def next_to_undo(self, who: str) -> int | None:
+        """Return the event that `undo` takes by default."""
+        return last_to_undo(self._log.headers, who)
+
+    def next_to_redo(self, who: str) -> int | None:
+        """Return the undo that `redo` takes back by default."""
+        return last_to_redo(self._log.headers, who)
+
     def redo(self, who: str, event_id: int | None = None) -> Outcome:
         """Take back an undo: by default the person's last one, unless they did something else since.
 
@@ -48,7 +56,7 @@ class History:
         """
         with self._log.exclusive():
             by = undone_by(self._log.headers)
-            wanted = last_to_redo(self._log.headers, who) if event_id is None else event_id
+            wanted = self.next_to_redo(who) if event_id is None else event_id
             if wanted is None:
                 raise NotFound("There is nothing to redo.")
             if self._log.header(wanted).event_class.undoable:

@@ -51,7 +51,7 @@ def class_info(
 def change(
     label: ClassLabel, body: ClassBody, service: Service, person: Labeller, request: Idempotent
 ) -> list[Outcome]:
-    """Rename or describe a class, or both; each is an act that can be undone."""
+    """Rename or describe a class, or both; each is an event that can be undone."""
     if body.label is None and body.description is None:
         raise Refused("Give a label, a description, or both.")
     world, new, text, who = service.world, body.label or "", body.description or "", person.name

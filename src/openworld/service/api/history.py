@@ -1,4 +1,4 @@
-"""What happened: acts, undoing them, and versions of the model."""
+"""The history: events, undo and redo, versions of the model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ VersionId = Annotated[Id, Path(description="The number of a version.")]
 
 @router.post("/undo", responses=errors(404, 409))
 def undo(body: EventBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
-    """Undo an act: by default one's last. Those of others are the admin's to undo."""
+    """Undo an event: by default one's last. Only an admin may undo those of others."""
     _check_own(body.event_id, service, person)
     return request.append(person, lambda: service.world.history.undo(person.name, body.event_id))
 
 
 @router.post("/redo", responses=errors(404, 409))
 def redo(body: EventBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
-    """Do an undone act again: by default what one undid last."""
+    """Redo an undone event: by default the one undone last."""
     _check_own(body.event_id, service, person)
     return request.append(person, lambda: service.world.history.redo(person.name, body.event_id))
 
@@ -37,18 +37,18 @@ def _check_own(event_id: int | None, service: State, person: Person) -> None:
         return
     for event in service.world.history.events(before=event_id + 1, limit=1):
         if event.id == event_id and event.who != person.name:
-            raise HTTPException(403, f"Act {event_id} is by {event.who}: only an admin may undo it for them.")
+            raise HTTPException(403, f"Event {event_id} is by {event.who}: only an admin may change it.")
 
 
 @router.get("/history")
 def history(
     service: Service,
     _: Viewer,
-    before: Annotated[Id | None, Query(description="The id of the last act of the page before.")] = None,
+    before: Annotated[Id | None, Query(description="The id of the last event of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     who: Annotated[str | None, Query(max_length=200)] = None,
 ) -> list[Event]:
-    """List acts, newest first."""
+    """List events, newest first."""
     return service.world.history.events(before, limit, who)
 
 
@@ -59,7 +59,7 @@ def versions(
     before: Annotated[Id | None, Query(description="The last version of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[Version]:
-    """List versions of the model, newest first; the newest is in force."""
+    """List versions of the model, newest first; the newest is in use."""
     return service.world.history.versions(before, limit)
 
 
@@ -84,11 +84,11 @@ def rescored(
     _: Viewer,
     timeout: Annotated[float, Query(ge=0, le=30, description="Seconds to wait.")] = 0,
 ) -> Rescored | None:
-    """Tell what a version, or a later one, changed in the pool; null while that is being worked out."""
+    """Tell what a version, or a later one, changed in the pool; null while that is being computed."""
     return service.world.rescorer.wait(min(version, service.world.model.version), timeout)
 
 
 @router.post("/versions/{version}/activate", responses=errors(404, 409))
 def activate(version: VersionId, service: Service, person: Admin, request: Idempotent) -> Outcome:
-    """Go back to the model of an earlier version, as a new version."""
+    """Roll back to the model of an earlier version, as a new version."""
     return request.append(person, lambda: service.world.history.rollback(version, person.name))

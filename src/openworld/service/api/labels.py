@@ -1,4 +1,4 @@
-"""The acts of labelling."""
+"""Labels: label, dismiss, accept, preview, progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def dismiss(body: DismissBody, service: Service, person: Labeller, request: Idem
 
 @router.post("/accept")
 def accept(body: AcceptBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
-    """Say that a rejected sample is of a known class: it is learnt, and the threshold heeds it."""
+    """Accept a rejected sample as one of a known class: it is learned, and the threshold follows."""
     return request.append(
         person, lambda: service.world.labels.accept(body.sample_id, body.label, person.name)
     )

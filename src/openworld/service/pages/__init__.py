@@ -1,1 +1,16 @@
-"""The page: what people see of the service, rendered on the server."""
+"""The pages: the service's user interface, rendered on the server."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends
+
+from openworld.service.pages import classes, dashboard, history, page, try_it, unknowns, workbench
+
+
+def page_router() -> APIRouter:
+    """Return the routes of the pages; all but login and static files need a person who may look."""
+    router = APIRouter(include_in_schema=False)
+    for module in (unknowns, workbench, classes, try_it, dashboard, history):
+        router.include_router(module.router, dependencies=[Depends(page.person)])
+    router.include_router(page.router)
+    return router

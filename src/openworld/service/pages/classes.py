@@ -7,9 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from openworld.service.pages.frame import page, world_of
-from openworld.service.pages.people import person
-from openworld.service.pages.rendering import render
+from openworld.service.pages.page import page, person, render, world_of
 from openworld.service.results import ClassInfo, NotFound, PoolFilter, Sample
 from openworld.service.world import World
 

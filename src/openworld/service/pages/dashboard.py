@@ -1,22 +1,22 @@
-"""The dashboard: share of unknown over time, latency, versions."""
+"""The dashboard: share of unknown samples and latency over time, versions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from openworld.service.pages.charts import HEIGHT, WIDTH, line
-from openworld.service.pages.frame import page, world_of
-from openworld.service.pages.people import person
-from openworld.service.pages.rendering import render
+from openworld.service.pages.page import page, person, render, world_of
 from openworld.service.results import NotFound
 from openworld.service.schemas import Id
 from openworld.service.state import get_state
 
 _PERIODS = 180
 _VERSIONS = 20
+WIDTH, HEIGHT = 600, 120
 
 router = APIRouter()
 
@@ -76,3 +76,39 @@ def _figures(request: Request) -> dict[str, Any]:
         "width": WIDTH,
         "height": HEIGHT,
     }
+
+
+# -- charts ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A line chart as an SVG path, the value at its top, and its last value."""
+
+    path: str
+    top: float
+    last: float | None
+
+
+def line(values: Sequence[float | None], top: float | None = None) -> Chart:
+    """Return the line through values at equal steps, with a gap where a value is None.
+
+    Parameters
+    ----------
+    values : sequence of float or None
+        Not negative.
+    top : float, optional
+        The value at the upper edge; by default the largest value.
+    """
+    present = [value for value in values if value is not None]
+    highest = top if top is not None else max(present, default=0.0)
+    step = WIDTH / max(1, len(values) - 1)
+    parts: list[str] = []
+    gap = True
+    for i, value in enumerate(values):
+        if value is not None:
+            y = HEIGHT - HEIGHT * (value / highest if highest else 0.0)
+            # A single point is a line of length 0: its round ends make it a dot.
+            parts.append(f"{'M' if gap else 'L'}{i * step:.1f} {y:.1f}" + ("h0" if gap else ""))
+        gap = value is None
+    return Chart("".join(parts), highest, present[-1] if present else None)

@@ -13,9 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from openworld.data.letters import SIDE, Letters
-from openworld.service.pages.frame import page
-from openworld.service.pages.people import person
-from openworld.service.pages.rendering import render
+from openworld.service.pages.page import page, person, render
 from openworld.service.results import Conflict, Item, Refused
 from openworld.service.state import State, get_state
 

@@ -1,17 +1,15 @@
-"""The unknown: clusters in a grid, and a workbench where a person names what is in one."""
+"""The unknown pool: its clusters as cards, and its map."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
 
-from openworld.service.pages.frame import page, world_of
-from openworld.service.pages.groups import Group, after, group_of
-from openworld.service.pages.people import person
-from openworld.service.pages.rendering import render
-from openworld.service.results import Cluster, NotFound, PoolFilter
+from openworld.service.pages.page import page, person, render, world_of
+from openworld.service.results import Cluster, PoolFilter
 from openworld.service.schemas import Id
 from openworld.service.world import World
 
@@ -19,7 +17,6 @@ _CARDS = 48
 _PREVIEWED = 6
 
 router = APIRouter()
-OfGroup = Annotated[Group, Depends(group_of)]
 
 
 @router.get("/")
@@ -31,7 +28,7 @@ def unknowns(request: Request) -> HTMLResponse:
         request,
         "unknowns.html",
         n_clusters=len(clusters),
-        loose=world.pool.count(PoolFilter(clustered=False)),
+        unclustered=world.pool.count(PoolFilter(clustered=False)),
         n_classes=len(world.classes.all()),
         n_features=world.model.n_features,
         **_cards(world, clusters, 0, person(request).name),
@@ -52,45 +49,28 @@ def _cards(world: World, clusters: list[Cluster], start: int, me: str) -> dict[s
     return {"cards": rows, "mine": me, "next_start": end if end < len(clusters) else None}
 
 
-@router.get("/unknowns/group")
-def workbench(request: Request, group: OfGroup) -> Response:
-    """Show the samples of a group, to select and name."""
-    world = world_of(request)
-    try:
-        cluster = world.clusters.get(group.cluster) if group.cluster is not None else None
-        samples, more = group.page(world, None)
-    except NotFound as error:
-        return page(request, "gone.html", 404, message=str(error))
-    return page(
-        request,
-        "workbench.html",
-        group=group,
-        cluster=cluster,
-        samples=samples,
-        more=more,
-        total=len(samples) if more is None else group.size(world),
-    )
-
-
-@router.get("/unknowns/members")
-def members(request: Request, group: OfGroup, after: Annotated[str, Query(max_length=40)]) -> HTMLResponse:
-    """Return more tiles of a group."""
-    samples, more = group.page(world_of(request), after)
-    return render("tiles.html", samples=samples, more=more, group=group)
-
-
-@router.get("/unknowns/ids")
-def ids(request: Request, group: OfGroup) -> JSONResponse:
-    """Return the ids of a whole group, for acts that take samples."""
-    return JSONResponse(group.ids(world_of(request)))
+@router.get("/map")
+def pool_map(request: Request) -> HTMLResponse:
+    """Show the map; the script draws it from the API."""
+    return page(request, "map.html")
 
 
 @router.get("/unknowns/next")
 def next_cluster(request: Request, cluster: Id | None = None) -> RedirectResponse:
     """Go to the next cluster that nobody else holds."""
-    found = after(world_of(request).clusters.all(), cluster or 0, person(request).name)
+    found = next_free(world_of(request).clusters.all(), cluster or 0, person(request).name)
     address = f"/unknowns/group?cluster={found.id}" if found else "/"
     return RedirectResponse(address, 303, {"Cache-Control": "no-store"})
+
+
+def next_free(clusters: Sequence[Cluster], cluster_id: int, who: str | None) -> Cluster | None:
+    """Return the next cluster of a circular list that nobody else holds."""
+    places = {cluster.id: place for place, cluster in enumerate(clusters)}
+    start = places.get(cluster_id, -1) + 1
+    for cluster in (*clusters[start:], *clusters[:start]):
+        if cluster.id != cluster_id and cluster.holder in (None, who):
+            return cluster
+    return None
 
 
 @router.get("/unknowns/merging")
@@ -100,13 +80,3 @@ def merging(request: Request, cluster: Id) -> HTMLResponse:
     others = [c for c in world.clusters.all() if c.id != cluster and c.holder in (None, me)][:_CARDS]
     samples = [(c, world.pool.page(PoolFilter(cluster=c.id), limit=1).samples) for c in others]
     return render("merging.html", cluster=cluster, others=samples)
-
-
-@router.get("/unknowns/sample/{sample_id}")
-def sample(request: Request, sample_id: Id) -> HTMLResponse:
-    """Return what is known of one sample, and why it was not recognized."""
-    try:
-        found = world_of(request).pool.get(sample_id)
-    except NotFound as error:
-        return render("message.html", 404, message=str(error))
-    return render("sample.html", sample=found)

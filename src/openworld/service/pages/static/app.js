@@ -1,6 +1,6 @@
 // The one script of the page: finds out which page it is on, and connects keys and buttons to commands.
 
-import { send } from "./acts.js";
+import { send } from "./outbox.js";
 import { clusterList } from "./cluster_list.js";
 import { listen } from "./live.js";
 import { mapPage } from "./map.js";

@@ -1,6 +1,6 @@
 // The map of the pool: a dot for each sample, coloured by cluster; draw around some to name them.
 
-import { waiting } from "./acts.js";
+import { waiting } from "./outbox.js";
 import { LabelBox } from "./label_box.js";
 import { act } from "./outcomes.js";
 import { toast } from "./toasts.js";

@@ -1,6 +1,6 @@
-// The workbench: all selected, click the strays away, type a name, Enter.
+// The workbench: all is selected; deselect what does not belong, type a label, Enter.
 
-import { waiting } from "./acts.js";
+import { waiting } from "./outbox.js";
 import { askToDismiss } from "./cluster_list.js";
 import { LabelBox } from "./label_box.js";
 import { hold } from "./lease.js";
@@ -44,7 +44,7 @@ export function workbench(grid, openDialog) {
     return dealWith({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismiss ${plural(ids.length)}` });
   }
 
-  /** Do an act on the selection; without a connection, show that it waits. */
+  /** Send a request about the selection; without a connection, show that it waits. */
   async function dealWith(asked) {
     const tiles = selection.selected;
     if (await act(asked, onward) || !waiting().length) return;
@@ -53,14 +53,14 @@ export function workbench(grid, openDialog) {
     box.clear();
   }
 
-  document.addEventListener("acts:answer", ({ detail: { act: done, answer } }) => {
+  document.addEventListener("outbox:answer", ({ detail: { request: done, answer } }) => {
     if (!done.late || !answer.ok) return;
     for (const tile of grid.querySelectorAll(".waits")) tile.remove();
     if (selection.items.length || waiting().length) return;
     leave(answer.data);
     location.assign(onward);
   });
-  document.addEventListener("acts:taken-back", () => {
+  document.addEventListener("outbox:taken-back", () => {
     if (!waiting().length) for (const tile of grid.querySelectorAll(".waits")) tile.classList.remove("waits");
   });
   grid.addEventListener("selection", () => box.ask());

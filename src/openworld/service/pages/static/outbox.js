@@ -1,34 +1,33 @@
-// Acts: what a person does, sent to the API and kept in the browser until the server has answered.
+// The outbox: requests that change something are kept in the browser until the server has answered.
 //
-// An act whose answer got lost is sent again under the same key, by which the server does it once and answers
-// as before.
+// A request whose answer got lost is sent again under the same idempotency key, so it has its effect once.
 
 const KEY = "openworld.acts";
 const UNREACHABLE = new Set([502, 503, 504]);
 const FIRST_PAUSE = 1000, LONGEST_PAUSE = 15000;
 
-const asked = new Map(); // id of an act -> what to call with its answer
+const asked = new Map(); // id of a request -> what to call with its answer
 let pause = FIRST_PAUSE, timer = null, running = false;
 
 export const waiting = () => JSON.parse(localStorage.getItem(KEY) ?? "[]");
 
-const keep = acts => localStorage.setItem(KEY, JSON.stringify(acts));
+const store = requests => localStorage.setItem(KEY, JSON.stringify(requests));
 
-/** Do an act, `{method, path, body, title}`. Resolves to `{ok, status, data}`, or to null while it waits. */
-export function perform(act) {
+/** Send `{method, path, body, title}`. Resolves to `{ok, status, data}`, or to null while it waits. */
+export function perform(request) {
   const id = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
-  keep([...waiting(), { method: "POST", ...act, id }]);
+  store([...waiting(), { method: "POST", ...request, id }]);
   return new Promise(resolve => {
     asked.set(id, resolve);
     send();
   });
 }
 
-/** Forget the newest act that still waits, and return it. */
+/** Remove the newest request that still waits, and return it. */
 export function takeBack() {
-  const acts = waiting();
-  const last = acts.pop();
-  keep(acts);
+  const requests = waiting();
+  const last = requests.pop();
+  store(requests);
   tell("waiting");
   return last;
 }
@@ -44,27 +43,27 @@ async function exclusive(work) {
 
 async function sendAll() {
   clearTimeout(timer);
-  for (let [act] = waiting(); act; [act] = waiting()) {
-    act.tries = (act.tries ?? 0) + 1;
-    keep(waiting().map(other => (other.id === act.id ? act : other)));
-    const answer = await request(act);
+  for (let [next] = waiting(); next; [next] = waiting()) {
+    next.tries = (next.tries ?? 0) + 1;
+    store(waiting().map(other => (other.id === next.id ? next : other)));
+    const answer = await post(next);
     if (answer === null) {
-      keep(waiting().map(other => ({ ...other, late: true })));
+      store(waiting().map(other => ({ ...other, late: true })));
       tell("waiting");
       for (const { id } of waiting()) settle(id, null);
       timer = setTimeout(send, pause);
       pause = Math.min(2 * pause, LONGEST_PAUSE);
       return;
     }
-    keep(waiting().filter(other => other.id !== act.id));
-    tell("answer", { act, answer });
-    settle(act.id, answer);
+    store(waiting().filter(other => other.id !== next.id));
+    tell("answer", { request: next, answer });
+    settle(next.id, answer);
   }
   pause = FIRST_PAUSE;
   tell("waiting");
 }
 
-async function request({ method, path, body, id }) {
+async function post({ method, path, body, id }) {
   try {
     const response = await fetch(path, {
       method,
@@ -85,7 +84,7 @@ function settle(id, answer) {
 }
 
 function tell(name, detail) {
-  document.dispatchEvent(new CustomEvent(`acts:${name}`, { detail }));
+  document.dispatchEvent(new CustomEvent(`outbox:${name}`, { detail }));
 }
 
 addEventListener("online", send);

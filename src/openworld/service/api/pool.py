@@ -1,0 +1,162 @@
+"""The unknown pool: its samples and its clusters."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from openworld.service.api.errors import errors
+from openworld.service.api.idempotency import Idempotent
+from openworld.service.auth.authorization import Labeller, Viewer
+from openworld.service.inputs import media_type
+from openworld.service.results import Cluster, Outcome, PoolFilter, Sample, State
+from openworld.service.schemas import (
+    ClusterList,
+    Id,
+    MergeClustersBody,
+    PoolPlaces,
+    SamplePage,
+    SimilarSample,
+    SplitBody,
+)
+from openworld.service.state import Service
+
+router = APIRouter(prefix="/v1", responses=errors(401, 403, 422, 429))
+samples_router = APIRouter(tags=["pool"])
+clusters_router = APIRouter(prefix="/clusters", tags=["clusters"])
+
+SampleId = Annotated[Id, Path(description="The id of a sample.")]
+ClusterId = Annotated[Id, Path(description="The id of a cluster.")]
+
+
+@samples_router.get("/pool")
+def pool(
+    service: Service,
+    _: Viewer,
+    state: Annotated[State | None, Query(description="Which samples; `all=true` for any.")] = "pending",
+    every: Annotated[bool, Query(alias="all", description="Samples in any state.")] = False,
+    cluster: Annotated[Id | None, Query(description="Members of a cluster, outliers last.")] = None,
+    clustered: Annotated[bool | None, Query(description="In some cluster, or in none.")] = None,
+    nearest: Annotated[str | None, Query(description="The nearest class.")] = None,
+    label: Annotated[str | None, Query(description="The label a person gave.")] = None,
+    source: Annotated[str | None, Query(description="Where the sample is from.")] = None,
+    text: Annotated[str | None, Query(description="A part of text or source.")] = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    newest_first: bool = False,
+    after: Annotated[str | None, Query(max_length=100, description="The `next` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> SamplePage:
+    """List samples, a page at a time; a page costs the same anywhere in the list."""
+    where = PoolFilter(
+        None if every else state, cluster, clustered, nearest, label, source, text, since, until, newest_first
+    )
+    page = service.world.pool.page(where, after, limit)
+    return SamplePage(samples=page.samples, next=page.next)
+
+
+@samples_router.get("/samples/{sample_id}", responses=errors(404))
+def sample(sample_id: SampleId, service: Service, _: Viewer) -> Sample:
+    """Return one sample."""
+    return service.world.pool.get(sample_id)
+
+
+@samples_router.get("/samples/{sample_id}/similar", responses=errors(404))
+def similar(
+    sample_id: SampleId, service: Service, _: Viewer, n: Annotated[int, Query(ge=1, le=500)] = 20
+) -> list[SimilarSample]:
+    """List the pending samples nearest to one."""
+    found = service.world.pool.similar(sample_id, n)
+    return [SimilarSample(sample=sample, distance=distance) for sample, distance in found]
+
+
+@samples_router.get(
+    "/samples/{sample_id}/thumbnail",
+    response_class=Response,
+    responses={200: {"content": {"image/*": {}}}, 304: {"description": "Not modified"}, **errors(404)},
+)
+def thumbnail(sample_id: SampleId, service: Service, _: Viewer, request: Request) -> Response:
+    """Return the small picture of a sample."""
+    data = service.world.pool.thumbnail(sample_id)
+    tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "private, max-age=86400"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=media_type(data), headers=headers)
+
+
+# -- clusters -------------------------------------------------------------------------------------
+
+
+@clusters_router.get("")
+def clusters(service: Service, _: Viewer) -> ClusterList:
+    """List the clusters, largest first."""
+    state = service.clustering.state
+    return ClusterList(
+        clusters=service.world.clusters.all(),
+        running=state.running,
+        done=state.done,
+        total=state.total,
+        unclustered=service.world.pool.count(PoolFilter(clustered=False)),
+    )
+
+
+@clusters_router.get("/map")
+def pool_map(service: Service, _: Viewer) -> PoolPlaces:
+    """Return where the pending samples stand on a map in two dimensions, from the last clustering."""
+    places = service.clustering.places()
+    ids = list(places)
+    return PoolPlaces(
+        ids=ids,
+        x=[places[i][0] for i in ids],
+        y=[places[i][1] for i in ids],
+        cluster=[places[i][2] for i in ids],
+    )
+
+
+@clusters_router.post("/merge", responses=errors(404, 409))
+def merge(body: MergeClustersBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+    """Make one cluster of several."""
+    return request.append(person, lambda: service.world.clusters.merge(body.cluster_ids, person.name))
+
+
+@clusters_router.post("/refresh", status_code=202)
+def refresh(service: Service, _: Labeller) -> dict[str, str]:
+    """Cluster the pool again, in the background."""
+    service.clustering.refresh()
+    return {"status": "accepted"}
+
+
+@clusters_router.get("/{cluster_id}", responses=errors(404))
+def cluster(cluster_id: ClusterId, service: Service, _: Viewer) -> Cluster:
+    """Return one cluster; its samples are at /v1/pool?cluster=ID."""
+    return service.world.clusters.get(cluster_id)
+
+
+@clusters_router.post("/{cluster_id}/lease", responses=errors(404, 409))
+def lease(cluster_id: ClusterId, service: Service, person: Labeller) -> Cluster:
+    """Lease a cluster, or renew the lease, so that nobody else works on it."""
+    return service.world.clusters.lease(cluster_id, person.name)
+
+
+@clusters_router.delete("/{cluster_id}/lease", status_code=204, response_class=Response)
+def release(cluster_id: ClusterId, service: Service, person: Labeller) -> None:
+    """End the lease of a cluster."""
+    service.world.clusters.release(cluster_id, person.name)
+
+
+@clusters_router.post("/{cluster_id}/split", responses=errors(404, 409))
+def split(
+    cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller, request: Idempotent
+) -> Outcome:
+    """Move some samples of a cluster to a new one."""
+    return request.append(
+        person, lambda: service.world.clusters.split(cluster_id, body.sample_ids, person.name)
+    )
+
+
+router.include_router(samples_router)
+router.include_router(clusters_router)

@@ -1,0 +1,203 @@
+"""The workbench: the samples of a group, to select and label, with suggested labels."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+import numpy as np
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+
+from openworld.service.pages.page import page, person, render, world_of
+from openworld.service.results import Near, NotFound, PoolFilter, Refused, Sample
+from openworld.service.schemas import Id
+from openworld.service.world import World
+
+PAGE = 120
+_OPTIONS = 9  # one for each digit key
+_RECENT = 20  # events searched for labels used lately
+_JUDGED = 500  # samples that stand for a larger selection
+
+router = APIRouter()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Samples of the pool, chosen by one of: their cluster, a search text, a sample they are similar to.
+
+    Without any of these: the samples that are not in a cluster.
+    """
+
+    cluster: int | None = None
+    text: str | None = None
+    like: int | None = None
+
+    @property
+    def query(self) -> str:
+        """The group as the query of a URL."""
+        values = {"cluster": self.cluster, "text": self.text, "like": self.like}
+        return urlencode({name: value for name, value in values.items() if value is not None})
+
+    @property
+    def filter(self) -> PoolFilter:
+        """The group as a filter of the pool."""
+        if self.cluster is not None:
+            return PoolFilter(cluster=self.cluster)
+        if self.text is not None:
+            return PoolFilter(text=self.text)
+        return PoolFilter(clustered=False)
+
+    def size(self, world: World) -> int:
+        """Count the samples of a group that has more than a page of them."""
+        return world.pool.count(self.filter)
+
+    def page(self, world: World, after: str | None) -> tuple[Sequence[Sample], str | None]:
+        """Return some samples, and the cursor of the next ones."""
+        if self.like is not None:
+            return self._similar(world), None
+        found = world.pool.page(self.filter, after, PAGE)
+        return found.samples, found.next
+
+    def ids(self, world: World, most: int | None = None, without: Sequence[int] = ()) -> list[int]:
+        """Return the ids of the samples in their order, without some."""
+        excluded = set(without)
+        if self.like is not None:
+            return [sample.id for sample in self._similar(world) if sample.id not in excluded][:most]
+        found = world.pool.ids(self.filter, None if most is None else most + len(excluded))
+        return [i for i in found if i not in excluded][:most]
+
+    def _similar(self, world: World) -> list[Sample]:
+        assert self.like is not None
+        itself = world.pool.get(self.like)
+        others = [sample for sample, _ in world.pool.similar(self.like, PAGE - 1)]
+        return [itself, *others] if itself.state == "pending" else others
+
+
+def group_of(cluster: Id | None = None, text: str | None = None, like: Id | None = None) -> Group:
+    """Return the group of a query."""
+    return Group(cluster, text or None, like)
+
+
+OfGroup = Annotated[Group, Depends(group_of)]
+
+
+@router.get("/unknowns/group")
+def workbench(request: Request, group: OfGroup) -> Response:
+    """Show the samples of a group, to select and label."""
+    world = world_of(request)
+    try:
+        cluster = world.clusters.get(group.cluster) if group.cluster is not None else None
+        samples, more = group.page(world, None)
+    except NotFound as error:
+        return page(request, "gone.html", 404, message=str(error))
+    return page(
+        request,
+        "workbench.html",
+        group=group,
+        cluster=cluster,
+        samples=samples,
+        more=more,
+        total=len(samples) if more is None else group.size(world),
+    )
+
+
+@router.get("/unknowns/members")
+def members(request: Request, group: OfGroup, after: Annotated[str, Query(max_length=40)]) -> HTMLResponse:
+    """Return more tiles of a group."""
+    samples, more = group.page(world_of(request), after)
+    return render("tiles.html", samples=samples, more=more, group=group)
+
+
+@router.get("/unknowns/ids")
+def ids(request: Request, group: OfGroup) -> JSONResponse:
+    """Return the ids of a whole group, for requests that take samples."""
+    return JSONResponse(group.ids(world_of(request)))
+
+
+@router.get("/unknowns/sample/{sample_id}")
+def sample(request: Request, sample_id: Id) -> HTMLResponse:
+    """Return what is known of one sample, and why it was not recognized."""
+    try:
+        found = world_of(request).pool.get(sample_id)
+    except NotFound as error:
+        return render("message.html", 404, message=str(error))
+    return render("sample.html", sample=found)
+
+
+# -- suggestions ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Option:
+    """A label to choose, with its distance where the class is one of the nearest."""
+
+    label: str
+    distance: float | None
+
+
+@router.post("/unknowns/hints")
+def hints(
+    request: Request,
+    label: Annotated[str, Form()] = "",
+    search: Annotated[str, Form()] = "",
+    chosen: Annotated[str, Form()] = "",
+    without: Annotated[str, Form()] = "",
+    count: Annotated[int, Form()] = 0,
+    cluster: Annotated[Id | None, Form()] = None,
+    text: Annotated[str | None, Form()] = None,
+    like: Annotated[Id | None, Form()] = None,
+) -> HTMLResponse:
+    """Return labels to choose from and, for the label typed, what would change.
+
+    `chosen` are the selected samples, by commas; if it is empty, the whole group except `without`.
+    """
+    if not count:
+        return render("hints.html", options=[], preview=None, count=0, label=label)
+    world = world_of(request)
+    ids = _numbers(chosen) or group_of(cluster, text, like).ids(world, _JUDGED, _numbers(without))
+    try:
+        preview = world.labels.preview(ids[:_JUDGED], label)
+    except (NotFound, Refused) as error:
+        return render("message.html", message=str(error))
+    counts = {info.label: info.count for info in world.classes.all()}
+    others = list(counts) if search.strip() else _recent(world, person(request).name, counts)
+    return render(
+        "hints.html",
+        options=_options(preview.nearest, others, search),
+        preview=preview if label.strip() else None,
+        learned_from=counts.get(preview.label, 0),
+        recognized_as=_recognized_as(world, ids[:_JUDGED]),
+        count=count,
+        label=label,
+    )
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 10]
+
+
+def _options(nearest: Sequence[Near], labels: Sequence[str], search: str) -> list[Option]:
+    """Return the nearest classes, then others with the search in their names: what begins with it first."""
+    wanted = search.strip().casefold()
+    near = [Option(n.label, n.distance) for n in nearest if wanted in n.label.casefold()]
+    named = {option.label for option in near}
+    others = sorted(
+        (label for label in labels if wanted in label.casefold() and label not in named),
+        key=lambda label: (not label.casefold().startswith(wanted), label.casefold()),
+    )
+    return [*near, *(Option(label, None) for label in others)][:_OPTIONS]
+
+
+def _recent(world: World, who: str, known: Container[str]) -> list[str]:
+    """Return the labels that the person gave last, and that are still known."""
+    labels = [event.payload.get("label") for event in world.history.events(limit=_RECENT, who=who)]
+    return [label for label in dict.fromkeys(labels) if isinstance(label, str) and label in known]
+
+
+def _recognized_as(world: World, ids: Sequence[int]) -> str | None:
+    """Return the class that the mean of the samples is recognized as, if any."""
+    mean = world.pool.features(ids).mean(axis=0, keepdims=True, dtype=np.float64)
+    return world.recognize(mean, remember=False).labels[0]
