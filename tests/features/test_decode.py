@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from openworld.features import decode as decode_module
 from openworld.features.decode import PictureError, decode
 
 
@@ -174,6 +175,31 @@ def test_truncated_pictures_are_refused(color, kind):
         decode(data[: len(data) // 2])
     with pytest.raises(PictureError, match="picture"):
         decode(data[:10])
+
+
+def test_avif(gray):
+    data = stored(Image.fromarray(gray).convert("RGB"), "AVIF", quality=100)
+    assert np.abs(pixels(data)[..., 1].astype(int) - gray).mean() < 5
+
+
+def test_heic_with_its_plugin(gray):
+    pytest.importorskip("pillow_heif").register_heif_opener()
+    data = stored(Image.fromarray(gray).convert("RGB"), "HEIF", quality=100)
+    assert np.abs(pixels(data)[..., 1].astype(int) - gray).mean() < 5
+
+
+@pytest.mark.parametrize(
+    ("brand", "missing", "hint"),
+    [
+        (b"heic", "HEIF", "HEIC picture.*pip install pillow-heif"),
+        (b"avif", "AVIF", "AVIF picture.*pillow>=11"),
+    ],
+)
+def test_a_missing_reader_is_named(monkeypatch, brand, missing, hint):
+    without = tuple(name for name in decode_module._known_formats() if name != missing)
+    monkeypatch.setattr(decode_module, "_known_formats", lambda: without)
+    with pytest.raises(PictureError, match=hint):
+        decode(b"\x00\x00\x00\x18ftyp" + brand + b"\x00\x00\x00\x00" + brand + b"mif1" + bytes(64))
 
 
 def test_other_files_are_refused():

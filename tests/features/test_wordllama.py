@@ -9,7 +9,8 @@ import pytest
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from openworld.features import load_extractor, wordllama
+from openworld.features import load_extractor
+from openworld.features.wheel_files import wheel_folder
 
 SENTENCES = [
     "how much is left on my card",
@@ -28,7 +29,7 @@ def words():
 
 def test_features_are_those_of_wordllama_itself(words):
     inference = pytest.importorskip("wordllama.inference")
-    folder = wordllama._folder()
+    folder = wheel_folder("wordllama", extra="text")
     table = load_file(folder / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
     tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
     expected = inference.WordLlamaInference(table, tokenizer).embed(SENTENCES)
@@ -54,9 +55,10 @@ def test_a_feature_does_not_depend_on_its_batch(words):
 
 
 def test_a_missing_wheel_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr(wordllama, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"openworld\[text\].*'ngrams'"):
-        load_extractor("wordllama")
+    with monkeypatch.context() as without:
+        without.setattr("openworld.features.wheel_files.find_spec", lambda name: None)
+        with pytest.raises(ImportError, match=r"openworld\[text\]"):
+            load_extractor("wordllama")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ImportError, match=r"openworld\[text\]"):
         load_extractor("wordllama")

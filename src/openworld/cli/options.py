@@ -19,9 +19,9 @@ ExtractorOption = Annotated[
     str | None,
     typer.Option(
         "--extractor",
-        help="What makes features: efficientnet-lite0, pixels, onnx:PATH, timm:NAME, words:PATH of pictures; "
-        "wordllama, ngrams, sentence-transformers:NAME of texts. Left out: the model's, or the first of "
-        "these.",
+        help="Feature extractor. Pictures: efficientnet-lite0, efficientnet-lite2, onnx:PATH, timm:NAME, "
+        "words:PATH, pixels. Text: minilm, wordllama, ngrams, sentence-transformers:NAME. Default: the "
+        "model's own, or the first of its kind.",
         show_default=False,
     ),
 ]

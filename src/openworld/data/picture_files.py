@@ -13,8 +13,8 @@ from openworld.data.tables import DataError
 
 # A file that ends so and is no picture, or one that cannot be read here, is told of; others are left out.
 ENDINGS = {
-    ".apng", ".avif", ".bmp", ".gif", ".heic", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm",
-    ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+    ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm",
+    ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 }  # fmt: skip
 LARGEST_MEMBER = 1 << 28  # bytes of one picture in a zip; a zip can promise any number
 

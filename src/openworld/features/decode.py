@@ -1,4 +1,4 @@
-"""The bytes of a picture's file -> a picture in RGB, upright; or a reason why not."""
+"""Decoding of picture files to upright RGB pictures."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ MAX_PIXELS = 64_000_000
 
 _ENOUGH = 512  # pixels of the shorter side: a JPEG of twice that or more is decoded smaller, which is faster
 _STRIP_PIXELS = 1 << 20  # of what is converted at a time in several steps
-# Not all that pillow can open: some of its formats run other programs, and pictures of users are not in them.
-_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
+# Not all formats of pillow: some run other programs, and users have no pictures in them.
+_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "HEIF", "JPEG2000")
+# Brands in the file type box of ISO media files, and what installs a reader.
+_HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+_AVIF_BRANDS = (b"avif", b"avis")
 _ORIENTATION = 0x0112  # EXIF: how the camera was held
 _UPRIGHT = {
     2: "FLIP_LEFT_RIGHT",
@@ -39,21 +42,21 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
     Parameters
     ----------
     data : bytes
-        The file: JPEG, PNG, GIF, WebP, BMP, TIFF, PPM, AVIF or JPEG 2000.
+        The file: JPEG, PNG, GIF, WebP, BMP, TIFF, PPM, AVIF or JPEG 2000; HEIC if pillow-heif is installed.
     max_pixels : int, default=64_000_000
-        A picture with more is refused before it is decoded: a small file can hold one that fills memory.
+        A larger picture is refused before it is decoded: a small file can decode to one that fills memory.
 
     Returns
     -------
     PIL image in RGB
-        Upright as its EXIF orientation says; over white where it is transparent; the first frame if it
-        moves; 16 bits a pixel scaled to 8. A JPEG may be decoded smaller, never below 512 pixels of its
-        shorter side.
+        Rotated upright by its EXIF orientation, transparent parts over white, the first frame of an
+        animation, 16 bits per pixel scaled to 8. A large JPEG may be decoded smaller, its shorter side never
+        below 512 pixels.
 
     Raises
     ------
     PictureError
-        If the data are empty, truncated, too big or no picture.
+        If the file is empty, truncated, too large or not a picture; the message says which.
     """
     try:
         from PIL import Image, UnidentifiedImageError
@@ -73,8 +76,8 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
     except PictureError:
         raise
     except UnidentifiedImageError as error:
-        raise PictureError("not a picture of a known format") from error
-    except Exception as error:  # a damaged picture shows itself in many ways
+        raise PictureError(_missing_reader(data) or "not a picture of a known format") from error
+    except Exception as error:  # pillow raises many kinds of errors on damaged files
         raise PictureError(f"not a picture that can be read ({error})") from error
 
 
@@ -82,8 +85,26 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
 def _known_formats() -> tuple[str, ...]:
     from PIL import Image
 
+    try:  # not in the extra `images`: the encoder in its wheel is under the GPL
+        from pillow_heif import register_heif_opener  # type: ignore[import-not-found, unused-ignore]
+
+        register_heif_opener()
+    except ImportError:
+        pass
     Image.init()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _missing_reader(data: bytes) -> str | None:
+    """Return how to install the reader of a format that pillow cannot open here; None for other files."""
+    if data[4:8] != b"ftyp":
+        return None
+    brands = data[8:40]
+    if any(brand in brands for brand in _AVIF_BRANDS):
+        return "an AVIF picture, which this version of pillow cannot read: pip install 'pillow>=11.3'"
+    if any(brand in brands for brand in _HEIF_BRANDS):
+        return "a HEIC picture, which needs a plugin: pip install pillow-heif"
+    return None
 
 
 def _rgb(image: Image) -> Image:
@@ -106,7 +127,7 @@ def _over_white(image: Image) -> Image:
 
 
 def _from_wide(image: Image) -> Image:
-    """Scale gray levels of 16 bits, or numbers up to 1, to 8 bits; whole numbers up to 255 stay."""
+    """Scale 16-bit gray levels, or floats up to 1, to 8 bits; integers up to 255 are unchanged."""
     from PIL import Image
 
     most = max(np.nan_to_num(np.asarray(image.crop(box))).max() for box in _strips(image))
@@ -132,7 +153,7 @@ def _strips(image: Image) -> list[tuple[int, int, int, int]]:
 def _orientation(image: Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # a damaged note about the picture is no reason to refuse it
+    except Exception:  # damaged EXIF data is no reason to refuse the picture
         return 1
 
 

@@ -1,13 +1,13 @@
-"""The network EfficientNet-Lite0 as an ONNX graph, built of its weights.
+"""EfficientNet-Lite as an ONNX graph, built from its weights.
 
-Tan and Le, "EfficientNet" (ICML 2019), in the form for small devices: no squeeze-and-excitation, ReLU6 in
-place of swish. Batch normalization is folded into the convolution before it.
+Tan and Le, "EfficientNet" (ICML 2019), in the variant for small devices: no squeeze-and-excitation, ReLU6
+instead of swish. Batch normalization is folded into the convolution before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,11 @@ N_FEATURES = 1280
 _EPSILON = 1e-3  # of batch normalization, as in the network the weights were converted from
 
 
-class _Stage(NamedTuple):
-    blocks: int
-    stride: int  # of the first of its blocks
-
-
-_STAGES = [_Stage(1, 1), _Stage(2, 2), _Stage(2, 2), _Stage(3, 2), _Stage(3, 1), _Stage(4, 2), _Stage(1, 1)]
+_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage; all others have 1
 
 
 class _Graph:
-    """A chain of nodes that grows; `weights` are those of the network it is built of."""
+    """Nodes and constants of a graph under construction, and the weights it is built from."""
 
     def __init__(self, weights: Mapping[str, NDArray[Any]]) -> None:
         self.weights = weights
@@ -49,7 +44,7 @@ class _Graph:
         return output
 
     def convolution(self, x: str, conv: str, norm: str, *, stride: int = 1, depthwise: bool = False) -> str:
-        """Convolve and normalize."""
+        """Add a convolution with its batch normalization folded in."""
         kernel = self.weights[f"{conv}.weight"].astype(np.float64)
         scale, shift, mean, variance = (
             self.weights[f"{norm}.{part}"].astype(np.float64)
@@ -57,8 +52,6 @@ class _Graph:
         )
         scale = scale / np.sqrt(variance + _EPSILON)
         side = kernel.shape[2]
-        # TensorFlow's "same" padding of an even side: what does not halve goes below and to the right.
-        before, after = (side - stride) // 2, (side - stride + 1) // 2
         return self.node(
             "Conv",
             x,
@@ -66,7 +59,7 @@ class _Graph:
             self.constant(f"{conv}.bias", (shift - mean * scale).astype(np.float32)),
             kernel_shape=[side, side],
             strides=[stride, stride],
-            pads=[before, before, after, after],
+            auto_pad="SAME_UPPER",  # TensorFlow's "same", for any side of the input
             group=len(kernel) if depthwise else 1,
         )
 
@@ -74,7 +67,7 @@ class _Graph:
         return self.node("Clip", x, "0", "6")
 
     def block(self, x: str, name: str, *, stride: int, again: bool) -> str:
-        """Widen, filter each channel, narrow; add the input where a stage does the same again."""
+        """Add an inverted bottleneck; with `again`, the second or a later of its stage, also its input."""
         start = x
         if f"{name}._expand_conv.weight" in self.weights:
             x = self.relu6(self.convolution(x, f"{name}._expand_conv", f"{name}._bn0"))
@@ -83,8 +76,15 @@ class _Graph:
         return self.node("Add", x, start) if again else x
 
 
-def build_graph(weights: Mapping[str, NDArray[Any]]) -> ModelProto:
-    """Return the network from uint8 pictures (n, side, side, 3) to features (n, 1280), any side of 32 k."""
+def build_graph(weights: Mapping[str, NDArray[Any]], blocks: Sequence[int]) -> ModelProto:
+    """Return the network from uint8 pictures (n, side, side, 3) to features (n, 1280), for any side.
+
+    Parameters
+    ----------
+    weights : mapping of names to arrays
+    blocks : sequence of 7 int
+        Number of blocks in each stage.
+    """
     from onnx import TensorProto, checker, helper
 
     graph = _Graph(weights)
@@ -94,16 +94,16 @@ def build_graph(weights: Mapping[str, NDArray[Any]]) -> ModelProto:
     x = graph.node("Sub", x, graph.constant("127", np.array(127, np.float32)))
     x = graph.node("Div", x, graph.constant("128", np.array(128, np.float32)))
     x = graph.relu6(graph.convolution(x, "_conv_stem", "_bn0", stride=2))
-    blocks = [(stage, i > 0) for stage in _STAGES for i in range(stage.blocks)]
-    for i, (stage, again) in enumerate(blocks):
-        x = graph.block(x, f"_blocks.{i}", stride=1 if again else stage.stride, again=again)
+    strides = [(stride, i > 0) for stride, count in zip(_STRIDES, blocks, strict=True) for i in range(count)]
+    for i, (stride, again) in enumerate(strides):
+        x = graph.block(x, f"_blocks.{i}", stride=1 if again else stride, again=again)
     x = graph.relu6(graph.convolution(x, "_conv_head", "_bn1"))
     x = graph.node("Flatten", graph.node("GlobalAveragePool", x))
     graph.nodes[-1].output[0] = "features"
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
-            "EfficientNet-Lite0",
+            "EfficientNet-Lite",
             [helper.make_tensor_value_info("pictures", TensorProto.UINT8, ["n", "side", "side", 3])],
             [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", N_FEATURES])],
             graph.constants,

@@ -1,4 +1,4 @@
-"""What turns pictures or sentences into features, and how it is known again: `Extractor` and its id."""
+"""The extractor protocol, extractors by name, and ids that tell extractors apart."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from importlib import import_module
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -13,23 +14,23 @@ from numpy.typing import NDArray
 
 Kind = Literal["image", "text"]
 
-DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
+DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm"}
 
 
 @dataclass(frozen=True)
 class ExtractorId:
-    """Which extractor it is: two equal ids give equal features, up to rounding.
+    """Identity of an extractor: equal ids mean equal features, up to rounding.
 
     Parameters
     ----------
     name : str
-        Such as "efficientnet-lite0", "wordllama", "onnx:resnet18"; of a file only its stem, never its path.
+        Such as "efficientnet-lite0", "minilm", "onnx:resnet18"; of a file only its stem, never its path.
     version : str
-        Of the way the extractor computes; raised whenever its features change.
+        Of the computation; raised whenever the features change.
     weights : str
-        SHA-256 of all that was learned; "" when nothing was.
+        SHA-256 of all learned parameters; "" if there are none.
     preprocessing : str
-        What is done to a picture or a sentence first, such as "rgb 224 bicubic crop 0.875 (x-127)/128".
+        The preprocessing of a picture or sentence, such as "rgb 224 bicubic crop 0.875 (x-127)/128".
     """
 
     name: str
@@ -38,19 +39,19 @@ class ExtractorId:
     preprocessing: str
 
     def as_dict(self) -> dict[str, str]:
-        """Return the four fields, to be written into a file."""
+        """Return the four fields as a dict, to be written to a file."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> ExtractorId:
-        """Build the id again from what `as_dict` returned."""
+        """Build the id from the result of `as_dict`."""
         names = [field.name for field in fields(cls)]
         if sorted(d) != sorted(names) or not all(isinstance(d[name], str) for name in names):
             raise ValueError(f"An extractor's id has the text fields {', '.join(names)}; got {dict(d)}.")
         return cls(**d)
 
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that stand for the id, the key of cached features."""
+        """Return a hash of the id, 16 hexadecimal digits: the key of cached features."""
         text = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -60,26 +61,26 @@ class ExtractorId:
 
 
 class Extractor(Protocol):
-    """Makes features of pictures or of sentences.
+    """Turns pictures or sentences into feature vectors.
 
     `transform` takes pictures (PIL images in RGB, or uint8 arrays of shape (H, W, 3)) or sentences (str), and
-    returns one row of features for each. A row does not depend on the others of its batch, up to rounding,
-    and several threads may call `transform` at once.
+    returns one feature vector for each. A vector does not depend on the rest of its batch, up to rounding,
+    and `transform` is thread-safe.
     """
 
     @property
     def kind(self) -> Kind:
-        """What it takes: "image" or "text"."""
+        """The kind of input: "image" or "text"."""
         ...
 
     @property
     def id(self) -> ExtractorId:
-        """Which extractor it is."""
+        """The identity of the extractor."""
         ...
 
     @property
     def n_features(self) -> int:
-        """The length of a feature."""
+        """The length of a feature vector."""
         ...
 
     def transform(self, batch: Sequence[Any]) -> NDArray[np.float32]:
@@ -88,16 +89,16 @@ class Extractor(Protocol):
 
 
 class WrongExtractor(ValueError):
-    """Features of one extractor were about to be used with a model learned on those of another."""
+    """Features of one extractor were used with a model that was learned on those of another."""
 
 
 def require_same(needed: ExtractorId, used: ExtractorId) -> None:
-    """Refuse features that are not of the extractor a model was learned with.
+    """Check that features are from the extractor that a model was learned with.
 
     Raises
     ------
     WrongExtractor
-        If the ids differ; the message names both, what differs, and how to get the one needed.
+        If the ids differ; the message names both, the difference, and how to get the right one.
     """
     different = [
         field.name for field in fields(needed) if getattr(needed, field.name) != getattr(used, field.name)
@@ -115,17 +116,17 @@ def load_extractor(name: str | None = None, *, kind: Kind = "image") -> Extracto
     Parameters
     ----------
     name : str, optional
-        For pictures "efficientnet-lite0" (or with the side of its input, "efficientnet-lite0@128"),
-        "onnx:PATH" (or any path that ends in .onnx), "timm:NAME", "open_clip:NAME/PRETRAINED", "words:PATH"
-        and "pixels"; for text "wordllama", "ngrams" and "sentence-transformers:NAME_OR_PATH". By default the
-        first of its kind.
+        For pictures "efficientnet-lite0", "efficientnet-lite2" (either with another input side, such as
+        "efficientnet-lite0@128"), "onnx:PATH" (or any path that ends in .onnx), "timm:NAME",
+        "open_clip:NAME/PRETRAINED", "words:PATH" and "pixels"; for text "minilm", "wordllama", "ngrams" and
+        "sentence-transformers:NAME_OR_PATH". By default the first of its kind.
     kind : {"image", "text"}, default="image"
-        Chooses the default when there is no name.
+        Selects the default if no name is given.
 
     Raises
     ------
     ValueError
-        If the name is unknown, or a file is not what its name says.
+        If the name is unknown, or a file cannot be used.
     ImportError
         If a package is missing; the message says what to install.
     """
@@ -133,22 +134,22 @@ def load_extractor(name: str | None = None, *, kind: Kind = "image") -> Extracto
     if name.endswith(".onnx") and ":" not in name:
         name = f"onnx:{name}"
     for separator in (":", "@"):
-        start, found, rest = name.partition(separator)
-        if found and rest and (loader := _LOADERS_WITH_MORE.get(start + separator)):
-            return loader(rest)
-    if loader_of_all := _LOADERS.get(name):
-        return loader_of_all()
-    known = [*_LOADERS, *(f"{start}{what}" for start, what in _WHAT_FOLLOWS.items())]
+        prefix, _, rest = name.partition(separator)
+        if rest and (with_argument := _LOADERS_WITH_ARGUMENT.get(prefix + separator)):
+            return with_argument[1](rest)
+    if loader := _LOADERS.get(name):
+        return loader()
+    known = [*_LOADERS, *(prefix + what for prefix, (what, _) in _LOADERS_WITH_ARGUMENT.items())]
     raise ValueError(f"There is no extractor {name!r}; there are {', '.join(known)}.")
 
 
 def extractor_for(id: ExtractorId) -> Extractor:
-    """Return the extractor a model was learned with.
+    """Return the extractor that a model was learned with.
 
     Raises
     ------
     WrongExtractor
-        If it is not to be had here, or what is here under its name differs; the message says how to get it.
+        If it is not available, or differs from the one of that name here; the message says how to get it.
     ImportError
         If its package is missing; the message says what to install.
     """
@@ -172,81 +173,32 @@ def _how_to_get(id: ExtractorId) -> str:
     )
 
 
-def _efficientnet(side: str = "224") -> Extractor:
-    from openworld.features.efficientnet import load_efficientnet_lite0
+def _load(module: str, name: str, *arguments: Any) -> Extractor:
+    """Import the module of an extractor, with its heavy dependencies, only when it is used."""
+    extractor: Extractor = getattr(import_module(f"openworld.features.{module}"), name)(*arguments)
+    return extractor
 
+
+def _efficientnet(name: str, side: str) -> Extractor:
     if not side.isdecimal():
-        raise ValueError(f"efficientnet-lite0@SIDE needs a whole number of pixels; got {side!r}.")
-    return load_efficientnet_lite0(int(side))
-
-
-def _onnx(path: str) -> Extractor:
-    from openworld.features.onnx_model import load_onnx
-
-    return load_onnx(path)
-
-
-def _timm(name: str) -> Extractor:
-    from openworld.features.hub_models import load_timm
-
-    return load_timm(name)
-
-
-def _open_clip(name: str) -> Extractor:
-    from openworld.features.hub_models import load_open_clip
-
-    return load_open_clip(name)
-
-
-def _sentence_transformers(name: str) -> Extractor:
-    from openworld.features.hub_models import SentenceModel
-
-    return SentenceModel(name)
-
-
-def _words(path: str) -> Extractor:
-    from openworld.features.word_file import load_words
-
-    return load_words(path)
-
-
-def _pixels() -> Extractor:
-    from openworld.features.pixels import Pixels
-
-    return Pixels()
-
-
-def _wordllama() -> Extractor:
-    from openworld.features.wordllama import WordLlama
-
-    return WordLlama()
-
-
-def _ngrams() -> Extractor:
-    from openworld.features.ngrams import HashedNgrams
-
-    return HashedNgrams()
+        raise ValueError(f"{name}@SIDE needs a whole number of pixels; got {side!r}.")
+    return _load("efficientnet", "load_efficientnet", name, int(side))
 
 
 _LOADERS: dict[str, Callable[[], Extractor]] = {
-    "efficientnet-lite0": _efficientnet,
-    "pixels": _pixels,
-    "wordllama": _wordllama,
-    "ngrams": _ngrams,
+    "efficientnet-lite0": lambda: _load("efficientnet", "load_efficientnet", "efficientnet-lite0"),
+    "efficientnet-lite2": lambda: _load("efficientnet", "load_efficientnet", "efficientnet-lite2"),
+    "pixels": lambda: _load("pixels", "Pixels"),
+    "minilm": lambda: _load("minilm", "MiniLM"),
+    "wordllama": lambda: _load("wordllama", "WordLlama"),
+    "ngrams": lambda: _load("ngrams", "HashedNgrams"),
 }
-_LOADERS_WITH_MORE: dict[str, Callable[[str], Extractor]] = {
-    "efficientnet-lite0@": _efficientnet,
-    "onnx:": _onnx,
-    "timm:": _timm,
-    "open_clip:": _open_clip,
-    "sentence-transformers:": _sentence_transformers,
-    "words:": _words,
-}
-_WHAT_FOLLOWS = {
-    "efficientnet-lite0@": "SIDE",
-    "onnx:": "PATH",
-    "timm:": "NAME",
-    "open_clip:": "NAME/PRETRAINED",
-    "sentence-transformers:": "NAME_OR_PATH",
-    "words:": "PATH",
+_LOADERS_WITH_ARGUMENT: dict[str, tuple[str, Callable[[str], Extractor]]] = {
+    "efficientnet-lite0@": ("SIDE", lambda side: _efficientnet("efficientnet-lite0", side)),
+    "efficientnet-lite2@": ("SIDE", lambda side: _efficientnet("efficientnet-lite2", side)),
+    "onnx:": ("PATH", lambda path: _load("onnx_model", "load_onnx", path)),
+    "timm:": ("NAME", lambda name: _load("hub_models", "load_timm", name)),
+    "open_clip:": ("NAME/PRETRAINED", lambda name: _load("hub_models", "load_open_clip", name)),
+    "sentence-transformers:": ("NAME_OR_PATH", lambda name: _load("hub_models", "SentenceModel", name)),
+    "words:": ("PATH", lambda path: _load("word_file", "load_words", path)),
 }

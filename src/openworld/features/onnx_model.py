@@ -1,15 +1,15 @@
-"""Any network for pictures in a file of the ONNX format, run by onnxruntime.
+"""Any picture network in an ONNX file, run by onnxruntime.
 
-The file tells the input's shape, type (float32, float16 or uint8) and layout (channels first or last). How
-pictures are prepared is read as JSON, such as ``{"size": [224, 224], "crop": 0.875, "filter": "bicubic",
+The file defines the input's shape, type (float32, float16 or uint8) and layout (channels first or last).
+Preprocessing is read as JSON, such as ``{"size": [224, 224], "crop": 0.875, "filter": "bicubic",
 "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}``, each key optional:
 
 - from the file `resnet18.json` beside `resnet18.onnx`, or else
 - from the model's own metadata (`metadata_props`), key `openworld.preparation`, or else
-- by default: the size of the input, or 224 x 224 where it is open, and ImageNet's mean and deviation.
+- by default: the size of the input, or 224 x 224 where it is dynamic, and ImageNet's mean and deviation.
 
-The feature is the first output: as it is, if it is one vector per picture; the mean over the places, if it is
-a map of channels; all values in a row otherwise.
+The feature is the first output: unchanged if it is one vector per picture, averaged over positions if it is a
+map of channels (n, c, h, w), and flattened otherwise.
 """
 
 from __future__ import annotations
@@ -35,26 +35,25 @@ _TYPES: dict[str, Any] = {
     "tensor(float16)": np.float16,
     "tensor(uint8)": np.uint8,
 }
-_PIXELS_AT_ONCE = (
-    2 * 224 * 224
-)  # few pictures at once stay within the processor's caches: faster, less memory
+# Small batches stay within the processor's caches: faster, and less memory.
+_PIXELS_AT_ONCE = 2 * 224 * 224
 
 
 class OnnxModel:
-    """A network for pictures.
+    """A picture network in ONNX as an extractor.
 
     Parameters
     ----------
     session : onnxruntime.InferenceSession
         As `open_session` returns it; several threads may use it at once.
     preparation : Preparation
-        Done to each picture first.
+        The preprocessing of each picture.
     id : ExtractorId
 
     Raises
     ------
     ValueError
-        If the network does not take one picture of three colors, or does not run.
+        If the network does not take RGB pictures, or does not run.
     """
 
     kind: Kind = "image"
@@ -103,16 +102,16 @@ class OnnxModel:
 
 
 def load_onnx(path: str | Path) -> OnnxModel:
-    """Return the network of a file; its id holds the file's stem and SHA-256.
+    """Return the network in a file; its id has the file's stem and SHA-256.
 
     Raises
     ------
     ValueError
-        If the file is not there, not a network, or not one for pictures.
+        If the file is missing, not an ONNX network, or does not take pictures.
     """
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"{path}: there is no such ONNX file.")
+        raise ValueError(f"{path}: there is no such file.")
     session = open_session(path)
     _channels_first(session)
     preparation = _preparation_of(path, session)
@@ -120,14 +119,15 @@ def load_onnx(path: str | Path) -> OnnxModel:
     return OnnxModel(session, preparation, id)
 
 
-def open_session(source: Path | bytes) -> Any:
-    """Return a session of onnxruntime that computes in the thread that calls it, always in the same order."""
+def open_session(source: Path | bytes, *, extra: str = "images") -> Any:
+    """Return an onnxruntime session that computes in the calling thread, deterministically.
+
+    `extra` is the extra of this package that installs onnxruntime, for the error message.
+    """
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ImportError(
-            "Deep features of pictures need onnxruntime: pip install openworld[images]"
-        ) from error
+        raise ImportError(f"Deep features need onnxruntime: pip install openworld[{extra}]") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
@@ -137,7 +137,7 @@ def open_session(source: Path | bytes) -> Any:
         return onnxruntime.InferenceSession(what, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has many, without a common class
         name = "The network" if isinstance(source, bytes) else source
-        raise ValueError(f"{name}: not a network in the ONNX format that can be read ({error}).") from error
+        raise ValueError(f"{name}: not a readable ONNX network ({error}).") from error
 
 
 def _channels_first(session: Any) -> bool:
@@ -146,12 +146,12 @@ def _channels_first(session: Any) -> bool:
     shapes = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
     if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in _TYPES:
         raise ValueError(
-            "A network for pictures has one input of four dimensions, float32, float16 or uint8; "
-            f"this has {shapes}."
+            "A picture network has one input of four dimensions, float32, float16 or uint8; "
+            f"this one has {shapes}."
         )
     shape = inputs[0].shape
     if (shape[1] == 3) == (shape[3] == 3):
-        raise ValueError(f"One of dimensions 2 and 4 of the input must be 3, the colors; this has {shapes}.")
+        raise ValueError(f"Dimension 2 or 4 of the input must be 3 (RGB); this network has {shapes}.")
     return bool(shape[1] == 3)
 
 
@@ -166,7 +166,7 @@ def _preparation_of(path: Path, session: Any) -> Preparation:
         size = [side if isinstance(side, int) else _DEFAULT_SIDE for side in own]
         preparation = Preparation.from_dict({"size": size} | told)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{where}: how pictures are prepared cannot be read ({error})") from error
+        raise ValueError(f"{where}: its preprocessing settings cannot be read ({error})") from error
     if any(
         isinstance(side, int) and side != given for side, given in zip(own, preparation.size, strict=True)
     ):
@@ -175,7 +175,7 @@ def _preparation_of(path: Path, session: Any) -> Preparation:
 
 
 def _sha256(path: Path) -> str:
-    """Hash a network's file, and the file beside it that holds its weights if they are too big for one."""
+    """Hash a network's file, and the file of external weights beside it, if there is one."""
     digest = hashlib.sha256()
     for name in (path.name, f"{path.name}.data", f"{path.name}_data"):
         file = path.with_name(name)

@@ -1,16 +1,14 @@
-"""Features of text: the mean of its words' vectors in the table of the wheel `wordllama`; the default.
+"""Mean word vectors from the wheel `wordllama`: the fast features of text.
 
-The table and the tokenizer are read from the wheel's files. Its own code is not run: it would look for the
-tokenizer in a folder that the wheel does not have, and then ask the network for it.
+Table and tokenizer are read from the wheel's files. Its code is not run: it looks for the tokenizer in a
+folder that the wheel does not have, and then tries to download it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from importlib.util import find_spec
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +16,14 @@ from safetensors.numpy import load
 from scipy.sparse import csr_array
 
 from openworld.features.extractor import ExtractorId, Kind
+from openworld.features.wheel_files import wheel_folder
 
 _TABLE = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 
 
 class WordLlama:
-    """The mean of the vectors of a sentence's tokens, 256 values, not scaled; zero where there are no tokens.
+    """Mean of the vectors of a sentence's tokens, 256 values; zero for an empty sentence.
 
     Raises
     ------
@@ -39,7 +38,7 @@ class WordLlama:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise ImportError("wordllama needs tokenizers: pip install openworld[text]") from error
-        folder = _folder()
+        folder = wheel_folder("wordllama", extra="text")
         table, tokenizer = (folder / _TABLE).read_bytes(), (folder / _TOKENIZER).read_bytes()
         (vectors,) = load(table).values()
         self._vectors: NDArray[np.float32] = vectors.astype(np.float32)
@@ -62,13 +61,3 @@ class WordLlama:
         starts = np.concatenate([[0], lengths.cumsum()])
         counts = csr_array((shares, ids, starts), shape=(len(batch), len(self._vectors)))
         return np.asarray(counts @ self._vectors)
-
-
-def _folder() -> Path:
-    found = find_spec("wordllama")
-    if found is None or not found.submodule_search_locations:
-        raise ImportError(
-            "Features of text are the vectors in the wheel wordllama: pip install openworld[text] "
-            "(or use the extractor 'ngrams', which needs nothing)"
-        )
-    return Path(found.submodule_search_locations[0])
