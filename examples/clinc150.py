@@ -1,7 +1,7 @@
 """An assistant that says when a question is none of its business, and learns new ones from a few examples.
 
     pip install openworld[text]
-    OPENWORLD_DATA=folder python examples/clinc150.py     # the folder has clinc150.csv: text, label, split
+    OPENWORLD_DATA=folder python examples/clinc150.py [EXTRACTOR]   # it has clinc150.csv: text, label, split
 
 CLINC150 has questions of 150 intents, and real questions that belong to none (label oos). 100 intents, drawn
 once, are learned from the training questions; the other 50 are held out. Then a person names the held-out
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ class Questions:
 
 
 def main() -> None:
-    train, test = read(data_file(), load_extractor("wordllama"))
+    name = sys.argv[1] if len(sys.argv) > 1 else "minilm"
+    train, test = read(data_file(), load_extractor(name))
     print("Right answers / misnamed, in % of the test questions; the rest are called unknown.")
     print(f"{'':38}{'first 100':>14}{'other 50':>14}{'out of scope':>15}")
     for stage, first, others, out_of_scope in stages(train, test):

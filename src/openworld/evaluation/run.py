@@ -37,7 +37,7 @@ from openworld.features.cache_folder import write_atomic
 Progress = Callable[[int, int, str], None]
 RESULT_COLUMNS = ("data", "recognizer", "order", "K", "U", "tau_factor", "measure", "value")
 TIMING_COLUMNS = ("data", "recognizer", "order", "K", "what", "seconds")
-PACKAGES = ("openworld", "numpy", "scipy", "scikit-learn", "matplotlib")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,11 @@ def _write_facts(
     facts = {
         "experiment": asdict(experiment),
         "scaled": {name: asdict(used) for name, used in scaled.items() if used != experiment},
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": {
+            "python": platform.python_version(),
+            "openworld": __version__,
+            **{name: version(name) for name in PACKAGES},
+        },
         "seconds": seconds,
         "peak_mib": max(_outcome(job, parts)["peak_mib"] for job in jobs),
         "parts": files,

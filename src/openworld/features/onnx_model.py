@@ -9,7 +9,8 @@ Preprocessing is read as JSON, such as ``{"size": [224, 224], "crop": 0.875, "fi
 - by default: the size of the input, or 224 x 224 where it is dynamic, and ImageNet's mean and deviation.
 
 The feature is the first output: unchanged if it is one vector per picture, averaged over positions if it is a
-map of channels (n, c, h, w), and flattened otherwise.
+map of channels (n, c, h, w), and flattened otherwise. Where the first output has a vector per token
+(n, t, d), as exported transformers have, the first with one vector per picture is used (`pooler_output`).
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class OnnxModel:
         self._session = session
         self._preparation = preparation
         self._input = session.get_inputs()[0]
+        self._output = _feature_output(session)
         self._channels_first = _channels_first(session)
         batch = self._input.shape[0]
         self._fixed_batch = batch if isinstance(batch, int) else None
@@ -93,9 +95,7 @@ class OnnxModel:
             pixels = np.concatenate(
                 [pixels, np.zeros_like(pixels, shape=(self._fixed_batch - len(pixels), *pixels.shape[1:]))]
             )
-        output: NDArray[Any] = self._session.run(
-            [self._session.get_outputs()[0].name], {self._input.name: pixels}
-        )[0]
+        output: NDArray[Any] = self._session.run([self._output], {self._input.name: pixels})[0]
         if output.ndim == 4:
             output = output.mean(axis=(2, 3) if self._channels_first else (1, 2), dtype=np.float32)
         return output[: len(pictures)].reshape(len(pictures), -1).astype(np.float32, copy=False)
@@ -115,7 +115,9 @@ def load_onnx(path: str | Path) -> OnnxModel:
     session = open_session(path)
     _channels_first(session)
     preparation = _preparation_of(path, session)
-    id = ExtractorId(f"onnx:{path.stem}", _VERSION, _sha256(path), preparation.describe())
+    output = _feature_output(session)
+    note = "" if output == session.get_outputs()[0].name else f" output {output}"
+    id = ExtractorId(f"onnx:{path.stem}", _VERSION, _sha256(path), preparation.describe() + note)
     return OnnxModel(session, preparation, id)
 
 
@@ -138,6 +140,14 @@ def open_session(source: Path | bytes, *, extra: str = "images") -> Any:
     except Exception as error:  # onnxruntime has many, without a common class
         name = "The network" if isinstance(source, bytes) else source
         raise ValueError(f"{name}: not a readable ONNX network ({error}).") from error
+
+
+def _feature_output(session: Any) -> str:
+    """Return the name of the output that holds the features."""
+    first, *others = session.get_outputs()
+    if len(first.shape) == 3:
+        first = next((output for output in others if len(output.shape) == 2), first)
+    return str(first.name)
 
 
 def _channels_first(session: Any) -> bool:
