@@ -21,7 +21,7 @@ from PIL import Image, ImageOps
 from benchmarks.speed.measure import real_data
 from openworld import OpenWorldRecognizer, save
 from openworld.features import Extractor, load_extractor
-from openworld.samples import load_samples
+from openworld.samples import Extraction, open_samples
 
 COUNT = 10_000
 
@@ -60,22 +60,23 @@ def main() -> None:
 def fit(pictures: Path, extractor: Extractor, workers: int, what: str) -> None:
     load = os.getloadavg()[0]
     start, cpu = perf_counter(), process_time()
-    loaded = load_samples(pictures, extractor=extractor, need_labels=True, workers=workers)
+    stream = open_samples(pictures, extraction=Extraction(extractor, workers=workers), need_labels=True)
+    samples = stream.read()
     extracted, extracted_cpu = perf_counter() - start, process_time() - cpu
-    samples = loaded.samples
     assert samples.y is not None
     start = perf_counter()
     model = OpenWorldRecognizer().fit(samples.X, samples.y)
-    model.extractor_ = samples.extractor
+    model.extractor_ = stream.extractor
     save(model, pictures.parent / "model.ow")
     learning = perf_counter() - start
-    parts = ", ".join(f"{step} {seconds:.1f}" for step, seconds in loaded.seconds.items())
+    parts = ", ".join(f"{step} {seconds:.1f}" for step, seconds in samples.seconds.items())
+    at_work = sum(samples.seconds.values())
     rate, whole = len(samples) / extracted, extracted * workers
     print(
         f"{what}, {len(samples):,} pictures, {workers} workers (load {load:.1f} before):\n"
         f"  features {extracted:.1f} s ({rate:.0f} pictures/s), learning {learning:.1f} s\n"
         f"  of {workers} x {extracted:.1f} = {whole:.1f} s of workers: {parts};\n"
-        f"  in all {sum(loaded.seconds.values()) / whole:.1%} at work, {extracted_cpu / whole:.1%} on a core",
+        f"  in all {at_work / whole:.1%} at work, {extracted_cpu / whole:.1%} on a core",
         flush=True,
     )
 

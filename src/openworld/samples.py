@@ -1,93 +1,90 @@
-"""Samples from whatever a user has: vectors as they are, pictures and texts through an extractor."""
+"""The one loader: any data a user has, opened as a stream of feature vectors.
+
+Vectors are taken as they are; pictures and texts become features where a part of the stream is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.sources import Source, as_source, relabelled, with_labels_only
-from openworld.data.tables import DataError, Samples, read_samples
+from openworld.data.batch import Batch
+from openworld.data.columns import Columns
+from openworld.data.errors import DataError
+from openworld.data.sources import Item, Source, as_source
+from openworld.data.stream import Stream
+from openworld.data.streams import is_pattern, open_stream
+from openworld.features.batch import Extracted, joined
 from openworld.features.cache import FeatureCache
-from openworld.features.extraction import Failure, extract
+from openworld.features.extraction import extract_batches
 from openworld.features.extractor import Extractor, ExtractorId, extractor_for, load_extractor, require_same
 
 OnError = Literal["skip", "stop"]
-_CALLED = {"image": "pictures", "text": "texts"}
+ITEMS_IN_A_PART = 2048
+_ITEMS_IN_A_BATCH = 256
+_PLURALS = {"image": "pictures", "text": "texts"}
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """Samples, and what there is to say about how they were got.
+class Extraction:
+    """How pictures and texts become features.
 
     Attributes
     ----------
-    samples : Samples
-    source : Source or None
-        The pictures or texts; None where the file had vectors.
-    failures : list of Failure
-        What could not be read and was left out, each with `name` and `reason`.
-    n_unlabelled : int
-        How many were left out because they have no label, where labels are needed.
-    seconds : dict
-        Of the parts of the extraction.
+    extractor : str, Extractor or None
+        By default the model's; without a model the one for pictures or the one for texts.
+    on_error : {"skip", "stop"}
+        What to do about a picture or text that cannot be read.
+    workers : int or None
+        Threads that read and extract; by default one per core.
+    cache : bool
+        Keep features on disk, so that the same picture is never extracted twice.
     """
 
-    samples: Samples
-    source: Source | None = None
-    failures: list[Failure] = field(default_factory=list)
-    n_unlabelled: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def is_test(self) -> NDArray[np.bool_] | None:
-        """Which samples are of the test part, where the source has one."""
-        if self.source is None or self.source.is_test is None:
-            return None
-        return np.array([self.source.is_test(name) for name in self.samples.names or []])
+    extractor: str | Extractor | None = None
+    on_error: OnError = "skip"
+    workers: int | None = None
+    cache: bool = True
 
 
-def load_samples(
+def open_samples(
     data: Any,
     *,
     model: Any = None,
-    extractor: str | Extractor | None = None,
+    extraction: Extraction | None = None,
+    columns: Columns | None = None,
     label: str | None = None,
-    label_column: str | None = None,
     need_labels: bool = False,
-    on_error: OnError = "skip",
-    workers: int | None = None,
-    cache: bool = True,
-    progress: Callable[[int, int], None] | None = None,
-) -> Loaded:
-    """Load samples; pictures and texts become features.
+    items_in_a_part: int = ITEMS_IN_A_PART,
+) -> Stream:
+    """Open samples of any kind and size as a stream.
 
     Parameters
     ----------
-    data : path, Source or Hugging Face data set
+    data : path, address, pattern, Source or Hugging Face data set
         See `openworld.data.sources.open_source` for pictures and texts and
-        `openworld.data.tables.read_samples` for files of vectors.
+        `openworld.data.streams.open_stream` for files of vectors.
     model : recognizer, optional
-        The model the samples are for: its extractor is used, and data that do not fit it are refused.
-    extractor : str or Extractor, optional
-        By default the model's; without a model the one for pictures or the one for texts.
+        The model the samples are for: its extractor and its feature columns are used, and data that do not
+        fit it are refused.
+    extraction : Extraction, optional
+        How pictures and texts become features.
+    columns : Columns, optional
+        Which columns of a table hold what.
     label : str, optional
         The label of all samples, in place of their own.
-    label_column : str, optional
-        The array or column with the labels.
     need_labels : bool, default=False
         Leave out pictures and texts without a label, and refuse data without any.
-    on_error : {"skip", "stop"}, default="skip"
-        What to do about a picture or text that cannot be read.
-    workers : int, optional
-        Threads that read and extract; by default one per core.
-    cache : bool, default=True
-        Keep features on disk, so that the same picture is never extracted twice.
-    progress : callable, optional
-        Called with (done, total) while features are extracted.
+    items_in_a_part : int, default=2048
+        Pictures or texts of one part.
 
     Raises
     ------
@@ -96,69 +93,247 @@ def load_samples(
     WrongExtractor
         If they would need another extractor than the model's.
     """
-    source = as_source(data, label_column=label_column)
+    columns, extraction = _for_model(model, columns or Columns()), extraction or Extraction()
+    source = None if _is_address(data) else as_source(data, columns=columns)
     if source is None:
-        samples = _vectors(data, model, extractor, label, label_column)
-        if need_labels and samples.y is None:
-            raise DataError(
-                f"{data}: there are no labels in it. A .npz file needs an array y, a table a column named "
-                "label; or name the column with --label-column."
-            )
-        return Loaded(samples)
-    chosen = _extractor(source, model, extractor)
-    n_items = len(source)
-    source = relabelled(source, label) if label is not None else source
-    if need_labels:
-        source = with_labels_only(source)
-        if not len(source):
-            raise DataError(_no_labels(source))
-    total = len(source)
-    with FeatureCache() as kept:
-        found = extract(
-            source,
-            chosen,
-            cache=kept if cache else None,
-            on_error=on_error,
-            workers=workers,
-            progress=None if progress is None else lambda done: progress(done, total),
-        )
-    if not len(found.X):
-        first = found.failures[0]
-        raise DataError(
-            f"{source.name}: none of its {len(source):,} {_CALLED[source.kind]} could be used. The first is "
-            f"{first.name}: {first.reason}"
-        )
-    # "" is for no label: a picture may lie beside the folders of the classes.
-    y = np.array(["" if one is None else one for one in found.labels]) if source.labelled else None
-    samples = Samples(found.X, y, names=found.names, extractor=chosen.id.as_dict())
-    return Loaded(samples, source, found.failures, n_items - total, found.seconds)
+        stream = open_stream(data, columns=columns, label=label)
+        _check_vectors(stream, model, extraction.extractor)
+    else:
+        path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
+        shared = _SharedSource(source, path, columns)
+        stream = _item_stream(shared, model, extraction, label, need_labels, items_in_a_part)
+    if need_labels and not stream.labeled:
+        raise DataError(_no_labels(stream))
+    return stream
 
 
-def _vectors(
-    data: Any, model: Any, extractor: str | Extractor | None, label: str | None, label_column: str | None
-) -> Samples:
-    samples = read_samples(data, label_column=label_column)
-    if extractor is not None and samples.extractor is None:
-        raise DataError(f"{data} holds vectors, which need no extractor.")
+def _is_address(data: Any) -> bool:
+    """Tell whether the data are files of vectors by how they are given: an address, a pattern, several."""
+    if isinstance(data, list | tuple):
+        return True
+    return isinstance(data, str) and ("://" in data or is_pattern(data))
+
+
+def _for_model(model: Any, columns: Columns) -> Columns:
+    """Return the columns that a model takes: it was fitted to texts, or to columns by name."""
+    if model is None:
+        return columns
+    names = getattr(model, "feature_names_in_", None)
+    if getattr(model, "extractor_", None) is not None:
+        return replace(columns, text_wins=True)
+    return columns if names is None else replace(columns, features=tuple(map(str, names)))
+
+
+# -- vectors ------------------------------------------------------------------------------------------
+
+
+def _check_vectors(stream: Stream, model: Any, extractor: str | Extractor | None) -> None:
+    """Refuse vectors that are not of the kind the model was fitted to."""
+    if extractor is not None and stream.extractor is None:
+        raise DataError(f"{stream.name} holds vectors, which need no extractor.")
     needed = getattr(model, "extractor_", None)
     if needed is not None:
-        if samples.extractor is None:
+        if stream.extractor is None:
             raise DataError(
-                f"{data} holds plain vectors, but the model was learnt on features of "
+                f"{stream.name} holds plain vectors, but the model was learned on features of "
                 f"{ExtractorId.from_dict(needed)}. Give it the pictures or texts themselves, or what "
                 "openworld extract makes of them."
             )
-        require_same(ExtractorId.from_dict(needed), ExtractorId.from_dict(samples.extractor))
-    return samples if label is None else replace(samples, y=np.full(len(samples), label))
+        require_same(ExtractorId.from_dict(needed), ExtractorId.from_dict(stream.extractor))
 
 
-def _extractor(source: Source, model: Any, extractor: str | Extractor | None) -> Extractor:
+def _no_labels(stream: Stream) -> str:
+    if stream.source is not None and stream.source.labels_are_folders:
+        return (
+            f"{stream.name}: its pictures lie directly in it, so their class is not known. Put them into one "
+            "sub-folder per class, or name the class of all of them with --label (openworld learn)."
+        )
+    names = f" Its columns are: {', '.join(stream.feature_names[:10])}." if stream.feature_names else ""
+    return (
+        f"{stream.name}: there are no labels in it.{names} A table needs a column named label, or name it "
+        "with --label-column; a .npz file needs an array y; x.npy needs x.labels.npy beside it."
+    )
+
+
+# -- pictures and texts -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ItemPart:
+    """A run of pictures or texts; their features are made where it is read.
+
+    Attributes
+    ----------
+    path : str
+    start, stop : int
+    extractor : tuple of (str, str)
+        The id of the extractor, name by name.
+    label : str or None
+        The label of all of them, in place of their own.
+    labeled : bool
+        Whether any item of the stream has a label.
+    need_labels : bool
+        Whether those without a label are left out.
+    extraction : Extraction
+    source : _SharedSource
+    """
+
+    path: str
+    start: int
+    stop: int
+    extractor: tuple[tuple[str, str], ...]
+    label: str | None
+    labeled: bool
+    need_labels: bool
+    extraction: Extraction = field(repr=False)
+    source: _SharedSource = field(repr=False)
+    side_by_side: ClassVar[bool] = False  # the features of one part are made by all cores
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __str__(self) -> str:
+        return f"{self.path}, items {self.start + 1:,} to {self.stop:,}"
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The numbers of its items in the stream."""
+        return np.arange(self.start, self.stop)
+
+    def batches(self) -> Iterator[Batch]:
+        """Read the items and make their features."""
+        return self.some(np.ones(len(self), dtype=bool))
+
+    def some(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
+        """Read the items that are wanted and make their features."""
+        numbered = [(self.start + i, item) for i, item in enumerate(self._items()) if wanted[i]]
+        usable = [one for one in numbered if one[1].label is not None or not self.need_labels]
+        n_unlabeled = len(numbered) - len(usable)
+        chosen = _extractor(self.extractor, self.source.chosen)
+        done = 0
+        with FeatureCache() as kept:
+            found = extract_batches(
+                [item for _, item in usable],
+                chosen,
+                cache=kept if self.extraction.cache else None,
+                on_error=self.extraction.on_error,
+                workers=self.extraction.workers,
+            )
+            for some in _grouped(found):
+                extracted = joined(some, chosen.n_features)
+                yield self._batch(usable[done:], extracted, n_unlabeled)
+                done, n_unlabeled = done + len(extracted.names) + len(extracted.failures), 0
+        if not done:
+            yield self._batch([], joined([], chosen.n_features), n_unlabeled)
+
+    def labels(self) -> NDArray[Any]:
+        """Return the labels; nothing is read."""
+        return np.array([item.label or "" for item in self._items()], dtype=str)
+
+    def _items(self) -> list[Item]:
+        items = itertools.islice(self.source.opened(), self.start, self.stop)
+        return [item if self.label is None else replace(item, label=self.label) for item in items]
+
+    def _batch(self, numbered: Sequence[tuple[int, Item]], found: Extracted, n_unlabeled: int) -> Batch:
+        """Return extracted features as a batch; their positions are among the numbered items."""
+        ids = [numbered[i][1].id for i in found.positions]
+        return Batch(
+            found.X,
+            np.array([label or "" for label in found.labels], dtype=str) if self.labeled else None,
+            np.array([numbered[i][0] for i in found.positions], dtype=np.int64),
+            found.names,
+            ids if any(id is not None for id in ids) else None,
+            [(failure.name, failure.reason) for failure in found.failures],
+            n_unlabeled,
+            found.seconds,
+        )
+
+
+class _SharedSource:
+    """A source that the parts of a stream share. Sent to another process, it is opened again there, once.
+
+    Parameters
+    ----------
+    source : Source
+    path : str or None
+        Where to open it again; without one it cannot be sent.
+    columns : Columns
+    """
+
+    def __init__(self, source: Source, path: str | None, columns: Columns) -> None:
+        self.source: Source | None = source
+        self.path, self.columns = path, columns
+        self.chosen: Extractor | None = None
+        self.token = uuid4().hex  # differs each time, so that a worker lists a changed folder again
+
+    def opened(self) -> Source:
+        """Return the source."""
+        if self.source is None:
+            self.source = _open_again(str(self.path), self.columns, self.token)
+        return self.source
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.path is None:
+            raise DataError("A cluster opens the data itself: give it a path that every worker can reach.")
+        return {**vars(self), "source": None, "chosen": None}
+
+
+@lru_cache(maxsize=4)
+def _open_again(path: str, columns: Columns, token: str) -> Source:
+    source = as_source(path, columns=columns)
+    assert source is not None  # it was one where the stream was opened
+    return source
+
+
+def _extractor(identity: tuple[tuple[str, str], ...], chosen: Extractor | None) -> Extractor:
+    return chosen if chosen is not None else _load_again(identity)
+
+
+@lru_cache(maxsize=2)
+def _load_again(identity: tuple[tuple[str, str], ...]) -> Extractor:
+    return extractor_for(ExtractorId.from_dict(dict(identity)))
+
+
+def _item_stream(
+    shared: _SharedSource,
+    model: Any,
+    extraction: Extraction,
+    label: str | None,
+    need_labels: bool,
+    items_in_a_part: int,
+) -> Stream:
+    source = shared.opened()
+    shared.chosen = chosen = choose_extractor(source, model, extraction.extractor)
+    identity, labeled = chosen.id.as_dict(), label is not None or source.labeled
+    # Parts are small to send: the extractor itself is not among what they carry.
+    options = replace(extraction, extractor=None)
+    parts = [
+        ItemPart(
+            source.name,
+            start,
+            min(start + items_in_a_part, len(source)),
+            tuple(sorted(identity.items())),
+            label,
+            labeled,
+            need_labels,
+            options,
+            shared,
+        )
+        for start in range(0, len(source), items_in_a_part)
+    ]
+    return Stream(
+        source.name, parts, chosen.n_features, labeled, identity, source=source, notes=list(source.notes)
+    )
+
+
+def choose_extractor(source: Source, model: Any, extractor: str | Extractor | None) -> Extractor:
     """Return the extractor for a source: the one asked for, the model's, or the default."""
     needed = getattr(model, "extractor_", None)
+    plural = _PLURALS[source.kind]
     if model is not None and needed is None:
         raise DataError(
-            f"{source.name} holds {_CALLED[source.kind]}, but the model was learnt on plain vectors of "
-            f"{model.n_features_in_} numbers; give it such vectors, or fit a model on {_CALLED[source.kind]}."
+            f"{source.name} holds {plural}, but the model was learned on plain vectors of "
+            f"{model.n_features_in_} numbers; give it such vectors, or fit a model on {plural}."
         )
     if extractor is None and needed is not None:
         chosen = extractor_for(ExtractorId.from_dict(needed))
@@ -169,16 +344,17 @@ def _extractor(source: Source, model: Any, extractor: str | Extractor | None) ->
     if needed is not None:
         require_same(ExtractorId.from_dict(needed), chosen.id)
     if chosen.kind != source.kind:
-        raise DataError(
-            f"{source.name} holds {_CALLED[source.kind]}, but {chosen.id.name} takes {_CALLED[chosen.kind]}."
-        )
+        raise DataError(f"{source.name} holds {plural}, but {chosen.id.name} takes {_PLURALS[chosen.kind]}.")
     return chosen
 
 
-def _no_labels(source: Source) -> str:
-    if source.labels_are_folders:
-        return (
-            f"{source.name}: its pictures lie directly in it, so their class is not known. Put them into one "
-            "sub-folder per class, or name the class of all of them with --label (openworld learn)."
-        )
-    return f"{source.name}: there are no labels in it; a table needs a column named label, or --label-column."
+def _grouped(found: Iterable[Extracted]) -> Iterator[list[Extracted]]:
+    """Join small batches, as each costs a step further on."""
+    group: list[Extracted] = []
+    for extracted in found:
+        group.append(extracted)
+        if sum(len(one.names) for one in group) >= _ITEMS_IN_A_BATCH:
+            yield group
+            group = []
+    if group:
+        yield group

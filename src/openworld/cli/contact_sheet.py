@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jinja2 import Environment
 
+from openworld.cli.answer_files import Row, rows_of
+from openworld.data.batch import Batch
+
 if TYPE_CHECKING:
-    from openworld.samples import Loaded
+    from openworld.data.stream import Stream
+    from openworld.distributed import Answers
 
 SHOWN_PER_GROUP = 60
 SHOWN_IN_ALL = 3000  # or so: a page must not grow without bound
 FEWEST_SHOWN = 6
 SIDE = 96  # pixels of a thumbnail; twice that are stored for dense screens
 _QUALITY = 60
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Group:
     members: list[int]
 
 
-def write_sheet(path: Path, title: str, recognizer: Any, loaded: Loaded, rows: list[Row]) -> None:
+def write_sheet(path: Path, title: str, recognizer: Any, stream: Stream, answers: list[Answers]) -> None:
     """Write the page: a single file that needs nothing from elsewhere.
 
     Parameters
@@ -41,17 +44,19 @@ def write_sheet(path: Path, title: str, recognizer: Any, loaded: Loaded, rows: l
     title : str
     recognizer : fitted recognizer
         Unknown samples are clustered in its metric.
-    loaded : Loaded
-        The samples and, to show them, where they came from.
-    rows : list of dict
-        The answers, one for each sample.
+    stream : Stream
+        Where the samples came from, to show them.
+    answers : list of Answers
+        With features.
     """
-    known, unknown = known_groups(rows), unknown_groups(recognizer, loaded.samples.X, rows)
+    batch = Batch.joined([found.batch for found in answers])
+    rows = [row for found in answers for row in rows_of(found, stream)]
+    known, unknown = known_groups(rows), unknown_groups(recognizer, batch.X, rows)
     n_groups = len(known) + len(unknown)
     n_shown = max(FEWEST_SHOWN, min(SHOWN_PER_GROUP, SHOWN_IN_ALL // n_groups))
     shown = {i for group in (*known, *unknown) for i in group.members[:n_shown]}
-    pictures = _thumbnails(loaded, shown)
-    names = loaded.samples.names or [f"sample {row['sample']}" for row in rows]
+    pictures = _thumbnails(stream, batch, shown)
+    names = batch.names or [f"sample {row['sample']}" for row in rows]
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         files("openworld.cli").joinpath("templates/contact_sheet.html.jinja").read_text(encoding="utf-8")
     )
@@ -75,8 +80,8 @@ def write_sheet(path: Path, title: str, recognizer: Any, loaded: Loaded, rows: l
         n_unknown=sum(row["unknown"] for row in rows),
         known=[view(group) for group in known],
         unknown=[view(group) for group in unknown],
-        failures=loaded.failures,
-        text=loaded.source is None or loaded.source.kind == "text",
+        failures=batch.failures,
+        text=stream.noun != "picture",
     )
     path.write_text(page, encoding="utf-8")
 
@@ -110,16 +115,16 @@ def unknown_groups(recognizer: Any, X: Any, rows: list[Row]) -> list[Group]:
     return groups
 
 
-def _thumbnails(loaded: Loaded, wanted: set[int]) -> dict[int, str]:
+def _thumbnails(stream: Stream, batch: Batch, wanted: set[int]) -> dict[int, str]:
     """Return small pictures as data addresses, for the wanted positions; read once more from the source."""
-    if loaded.source is None or loaded.source.kind == "text":
+    if stream.source is None or stream.source.kind == "text":
         return {}
-    names = loaded.samples.names or []
+    names = batch.names or []
     positions: dict[str, list[int]] = {}
     for i in sorted(wanted):
         positions.setdefault(names[i], []).append(i)
     found = {}
-    for item in loaded.source:
+    for item in stream.source:
         if item.name in positions:
             with suppress(OSError, ValueError):  # it was read before, but may be gone by now
                 found.update(dict.fromkeys(positions.pop(item.name), _thumbnail(item.read())))

@@ -33,14 +33,11 @@ def tell_in_terminal(output: Path, seed: int) -> None:
 
 def draw_letters() -> Letters:
     """Return the built-in letters; the first time they are drawn, with a progress bar."""
-    from openworld.cli.console import messages, progress_bar
+    from openworld.cli.console import Progress, messages
     from openworld.data.letters import load_letters
 
-    with progress_bar() as progress:
-        task = progress.add_task("Drawing the letters (once)", total=1)
-        letters = load_letters(
-            progress=lambda done, total: progress.update(task, completed=done, total=total)
-        )
+    with Progress("Drawing the letters (once)") as progress:
+        letters = load_letters(progress=progress.update)
     messages.print(f"{len(letters.classes):,} letters in 16 typefaces, {len(letters.labels):,} pictures.")
     return letters
 

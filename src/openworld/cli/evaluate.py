@@ -47,7 +47,7 @@ def evaluate(
 
     Run the same command again to resume an interrupted run.
     """
-    from openworld.cli.console import need, progress_bar
+    from openworld.cli.console import Progress, need
 
     need("matplotlib", "jinja2", extra="evaluate")
     from openworld.evaluation.experiment import named_or_read
@@ -63,29 +63,29 @@ def evaluate(
     chosen = replace(named_or_read(experiment), **{k: v for k, v in changes.items() if v is not None})
     for name in chosen.data:
         _extract(name)
-    with progress_bar() as progress:
-        task = progress.add_task(chosen.name, total=1)
+    with Progress(chosen.name) as progress:
         run_experiment(
             chosen,
             output,
             workers=workers,
-            progress=lambda done, total, what: progress.update(
-                task, completed=done, total=total, description=f"{chosen.name}: {what}"
-            ),
+            progress=lambda done, total, what: progress.update(done, total, f"{chosen.name}: {what}"),
         )
-        progress.update(task, description="Drawing")
         page = write_report(output)
     _tell(output, page)
 
 
 def _extract(name: str) -> None:
     """Extract features of pictures or texts into the cache first, with a progress bar."""
-    from openworld.cli.loading import load, tell_left_out
+    from openworld.cli.extract import read_all
+    from openworld.cli.loading import open_data, report_left_out
     from openworld.evaluation.datasets import is_source, split_name
+    from openworld.samples import Extraction
 
     path, extractor = split_name(name)
     if is_source(path):
-        tell_left_out(load(path, extractor=extractor, need_labels=True))
+        stream = open_data(path, extraction=Extraction(extractor), need_labels=True)
+        batch = read_all(stream, cache=True)
+        report_left_out(stream, batch.n_unlabeled, batch.failures)
 
 
 def _tell(output: Path, page: Path) -> None:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from openworld.cli.options import (
     CacheOption,
     ExtractorOption,
+    IdColumnOption,
+    JsonOption,
     LabelColumnOption,
+    Missing,
     OnError,
     OnErrorOption,
+    TextColumnOption,
     WorkersOption,
+    as_columns,
+    as_extraction,
 )
+
+if TYPE_CHECKING:
+    from openworld.data.batch import Batch
+    from openworld.data.stream import Stream
 
 
 def extract(
@@ -30,10 +40,12 @@ def extract(
     ],
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
+    text_column: TextColumnOption = None,
+    id_column: IdColumnOption = None,
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
     cache: CacheOption = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make features once and keep them; fit, recognize, learn and evaluate take the file.
 
@@ -41,47 +53,74 @@ def extract(
 
     Another extractor: openworld extract photos/ -o small.npz --extractor pixels
     """
-    import numpy as np
-
-    from openworld.cli.console import messages
-    from openworld.cli.loading import count_words, load, tell_left_out
-    from openworld.data.sources import as_source
-    from openworld.data.tables import DataError
+    from openworld.cli.console import messages, plural
+    from openworld.cli.loading import open_data, report_left_out, require_folder
+    from openworld.data.errors import DataError
 
     if output.suffix.lower() != ".npz":
         raise DataError(f"{output}: features are written as .npz.")
-    if not output.parent.is_dir():
-        raise FileNotFoundError(f"{output}: the folder {output.parent} does not exist.")
-    source = as_source(data, label_column=label_column)
-    if source is None:
-        raise DataError(f"{data} holds vectors already: there is nothing to extract.")
-    loaded = load(
-        source,
-        extractor=extractor,
-        need_labels=source.labelled,
-        on_error=on_error.value,
-        workers=workers,
-        cache=cache,
+    require_folder(output)
+    stream = open_data(
+        data,
+        extraction=as_extraction(extractor, on_error, workers, cache),
+        columns=as_columns(label_column, None, text_column, id_column, Missing.error),
     )
-    samples = loaded.samples
-    parts: dict[str, Any] = {
-        "X": samples.X,
-        "y": samples.y,
-        "names": samples.names,
-        "is_test": loaded.is_test,
-    }
-    parts["extractor"] = json.dumps(samples.extractor)
-    np.savez(output, **{name: np.asarray(part) for name, part in parts.items() if part is not None})  # type: ignore[arg-type]
+    if stream.source is None:
+        raise DataError(f"{data} holds vectors already: there is nothing to extract.")
+    batch = _with_labels(read_all(stream, cache=cache))
+    _write(output, stream, batch)
+    name = (stream.extractor or {})["name"]
     if as_json:
         summary = {
-            "features": str(output), "samples": len(samples), "dimensions": samples.X.shape[1],
-            "extractor": samples.extractor, "left_out": len(loaded.failures) + loaded.n_unlabelled,
-            "seconds": loaded.seconds,
+            "features": str(output), "samples": len(batch), "dimensions": stream.n_features,
+            "extractor": stream.extractor, "left_out": len(batch.failures) + batch.n_unlabeled,
+            "seconds": batch.seconds,
         }  # fmt: skip
         typer.echo(json.dumps(summary))
     else:
-        name = (samples.extractor or {})["name"]
         messages.print(
-            f"{count_words(loaded)}, {samples.X.shape[1]:,} features each by {name}. Wrote {output}."
+            f"{plural(len(batch), stream.noun)}, {stream.n_features:,} features each by {name}. "
+            f"Wrote {output}."
         )
-    tell_left_out(loaded)
+    report_left_out(stream, batch.n_unlabeled, batch.failures)
+
+
+def read_all(stream: Stream, *, cache: bool) -> Batch:
+    """Make all features, in sight of the user."""
+    from openworld.cli.loading import shown
+    from openworld.data.batch import Batch
+    from openworld.data.stream import require_samples
+
+    batches = []
+    with shown(stream, "Extracting features", cache=cache) as progress:
+        for batch in stream.batches():
+            batches.append(batch)
+            progress.advance(batch.n_read)
+    whole = Batch.joined(batches)
+    require_samples(stream, len(whole), whole.failures)
+    return whole
+
+
+def _with_labels(batch: Batch) -> Batch:
+    """Return the samples that have a label, if any has one."""
+    from dataclasses import replace
+
+    if batch.y is None:
+        return batch
+    kept = batch.take(batch.y != "")
+    return replace(kept, n_unlabeled=len(batch) - len(kept))
+
+
+def _write(output: Path, stream: Stream, batch: Batch) -> None:
+    import numpy as np
+
+    is_test = stream.source.is_test if stream.source is not None else None
+    parts: dict[str, Any] = {
+        "X": batch.X,
+        "y": batch.y,
+        "names": batch.names,
+        "ids": batch.ids,
+        "is_test": None if is_test is None else [is_test(name) for name in batch.names or []],
+        "extractor": json.dumps(stream.extractor),
+    }
+    np.savez(output, **{name: np.asarray(part) for name, part in parts.items() if part is not None})  # type: ignore[arg-type]

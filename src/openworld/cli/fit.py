@@ -1,8 +1,7 @@
-"""`openworld fit`: learn a model from labelled samples."""
+"""`openworld fit`: learn a model from labeled samples."""
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +12,18 @@ from openworld.cli.options import (
     CacheOption,
     DaskOption,
     ExtractorOption,
+    FeatureColumnsOption,
+    IdColumnOption,
+    JsonOption,
     LabelColumnOption,
+    Missing,
+    MissingOption,
     OnError,
     OnErrorOption,
+    TextColumnOption,
     WorkersOption,
+    as_columns,
+    as_extraction,
 )
 
 
@@ -50,19 +57,25 @@ def fit(
     ] = Recognizer.openworld,
     tau: Annotated[
         float | None,
-        typer.Option(help="For nno and softmax-threshold: from where a sample is unknown. Left out: found."),
+        typer.Option(
+            help="For nno and softmax-threshold: from where a sample is unknown. By default it is found."
+        ),
     ] = None,
     components: Annotated[
         int | None,
-        typer.Option(help="For all but openworld: dimensions of the learnt metric. Left out: at most 512."),
+        typer.Option(help="For all but openworld: dimensions of the learned metric. By default at most 512."),
     ] = None,
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
+    feature_columns: FeatureColumnsOption = None,
+    text_column: TextColumnOption = None,
+    id_column: IdColumnOption = None,
+    missing: MissingOption = Missing.error,
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
     cache: CacheOption = True,
     dask: DaskOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Learn the starting classes: the metric, the class means and the threshold tau.
 
@@ -72,11 +85,10 @@ def fit(
 
     From vectors: openworld fit animals.csv -o animals.ow    (numbers, and a column label)
     """
-    from openworld import save
-    from openworld.cli.console import progress_bar
-    from openworld.cli.loading import load, noun, tell_left_out
-    from openworld.cli.streaming import learn_stream, open_streamed, tell_pass
-    from openworld.cli.streaming import tell_left_out as tell_stream_left_out
+    from openworld.cli.console import plural
+    from openworld.cli.learning import learn_to_file, report
+    from openworld.cli.loading import open_data, require_folder
+    from openworld.distributed import fit as fit_to
 
     if tau is not None and recognizer in (Recognizer.ncm, Recognizer.openworld):
         raise ValueError(f"--tau has no meaning for {recognizer}; it is for nno and softmax-threshold.")
@@ -84,61 +96,45 @@ def fit(
         raise ValueError(
             "--components has no meaning for openworld; it is for nno, ncm and softmax-threshold."
         )
-    if not output.parent.is_dir():
-        raise FileNotFoundError(f"{output}: the folder {output.parent} does not exist.")
-    options: dict[str, Any] = {
-        "extractor": extractor,
-        "label_column": label_column,
-        "need_labels": True,
-        "on_error": on_error.value,
-        "workers": workers,
-        "cache": cache,
-    }
-    stream = open_streamed(data, dask=dask, **options)
-    if stream is not None:
-        from openworld.distributed import fit as fit_to
-
-        learnt = learn_stream(fit_to, _unfitted(recognizer, tau, components, tell_pass), stream, output, dask)
-        n_left_out = learnt.n_failures + learnt.n_unlabelled
-        _tell(learnt.model, output, learnt.n_samples, stream.called, n_left_out, as_json=as_json)
-        tell_stream_left_out(stream, learnt)
-        return
-    loaded = load(data, **options)
-    samples = loaded.samples
-    with progress_bar() as progress:
-        task = progress.add_task("Learning", total=100)
-
-        def show(step: int, total: int, loss: float) -> None:
-            progress.update(task, completed=step, total=total, description=f"Learning (loss {loss:.3f})")
-
-        model = _unfitted(recognizer, tau, components, show)
-        model.fit(samples.X, samples.y)
-    if hasattr(model, "metric"):
-        model.metric.callback = None  # it shows progress here and has no place in a file
-    model.extractor_ = samples.extractor
-    save(model, output)
-    n_left_out = len(loaded.failures) + loaded.n_unlabelled
-    _tell(model, output, len(samples), noun(loaded), n_left_out, as_json=as_json)
-    tell_left_out(loaded)
+    require_folder(output)
+    stream = open_data(
+        data,
+        extraction=as_extraction(extractor, on_error, workers, cache),
+        columns=as_columns(label_column, feature_columns, text_column, id_column, missing),
+        need_labels=True,
+    )
+    unfitted = _unfitted(recognizer, tau, components)
+    learned = learn_to_file(fit_to, unfitted, stream, output, dask=dask, cache=cache)
+    classes = learned.model.classes_.tolist()
+    found = getattr(learned.model, "tau_", None)
+    threshold = "" if found is None else f", tau = {found:.4g}"
+    report(
+        stream,
+        learned,
+        {"model": str(output), "classes": len(classes), "tau": found},
+        f"Learned {plural(len(classes), 'class', 'classes')} from "
+        f"{plural(learned.n_samples, stream.noun)}{threshold}. Wrote {output}.",
+        as_json=as_json,
+    )
+    _warn_alike(classes)
 
 
-def _tell(model: Any, output: Path, n_samples: int, called: str, n_left_out: int, *, as_json: bool) -> None:
-    """Say what was learnt."""
-    from openworld.cli.console import messages, plural
-    from openworld.cli.loading import tell_alike
+def _warn_alike(classes: list[Any]) -> None:
+    """Point out classes whose names differ in case or spaces only: they may be meant as one."""
+    from rich.markup import escape
 
-    found = getattr(model, "tau_", None)
-    if as_json:
-        summary = {"model": str(output), "samples": n_samples, "classes": len(model.classes_), "tau": found}
-        typer.echo(json.dumps({**summary, "left_out": n_left_out}))
-    else:
-        known = plural(len(model.classes_), "class", "classes")
-        threshold = "" if found is None else f", tau = {found:.4g}"
-        messages.print(f"Learnt {known} from {plural(n_samples, called)}{threshold}. Wrote {output}.")
-    tell_alike(model.classes_.tolist())
+    from openworld.cli.console import messages
+
+    alike: dict[str, list[str]] = {}
+    for label in map(str, classes):
+        alike.setdefault("".join(label.casefold().split()), []).append(label)
+    for names in alike.values():
+        if len(names) > 1:
+            shown = ", ".join(repr(name) for name in names)
+            messages.print(f"[yellow]Classes of nearly the same name:[/] {escape(shown)}. They stay apart.")
 
 
-def _unfitted(recognizer: Recognizer, tau: float | None, components: int | None, show: Any) -> Any:
+def _unfitted(recognizer: Recognizer, tau: float | None, components: int | None) -> Any:
     from openworld import (
         NCMMetric,
         NearestClassMean,
@@ -149,7 +145,7 @@ def _unfitted(recognizer: Recognizer, tau: float | None, components: int | None,
 
     if recognizer is Recognizer.openworld:
         return OpenWorldRecognizer()
-    metric = NCMMetric(components, callback=show)
+    metric = NCMMetric(components)
     if recognizer is Recognizer.ncm:
         return NearestClassMean(metric)
     kind = NearestNonOutlier if recognizer is Recognizer.nno else SoftmaxThreshold

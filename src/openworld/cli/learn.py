@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +11,17 @@ from openworld.cli.options import (
     CacheOption,
     DaskOption,
     ExtractorOption,
+    IdColumnOption,
+    JsonOption,
     LabelColumnOption,
+    Missing,
+    MissingOption,
     OnError,
     OnErrorOption,
+    TextColumnOption,
     WorkersOption,
+    as_columns,
+    as_extraction,
 )
 
 _NAMES_COMPARED = 20  # new names, with all that are known: it takes a while
@@ -33,81 +39,53 @@ def learn(
     ] = None,
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
+    text_column: TextColumnOption = None,
+    id_column: IdColumnOption = None,
+    missing: MissingOption = Missing.error,
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
     cache: CacheOption = True,
     dask: DaskOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Add labelled samples to a model; the classes it knows already stay as they are.
+    """Add labeled samples to a model; the classes it knows already stay as they are.
 
     One sub-folder per class: openworld learn animals.ow new-animals/
 
     A folder of one class: openworld learn animals.ow okapi/ --label okapi
     """
-    from openworld import load as load_model
-    from openworld import save
-    from openworld.cli.loading import load, noun, tell_left_out
-    from openworld.cli.streaming import learn_stream, open_streamed
-    from openworld.cli.streaming import tell_left_out as tell_stream_left_out
-
-    recognizer = load_model(model)
-    before = recognizer.classes_.tolist()
-    target = output or model
-    options: dict[str, Any] = {
-        "model": recognizer,
-        "extractor": extractor,
-        "label": label,
-        "label_column": label_column,
-        "need_labels": True,
-        "on_error": on_error.value,
-        "workers": workers,
-        "cache": cache,
-    }
-    stream = open_streamed(data, dask=dask, **options)
-    if stream is not None:
-        from openworld.distributed import learn as learn_from
-
-        learnt = learn_stream(learn_from, recognizer, stream, target, dask)
-        n_left_out = learnt.n_failures + learnt.n_unlabelled
-        _tell(learnt.model, before, target, learnt.n_samples, stream.called, n_left_out, as_json=as_json)
-        tell_stream_left_out(stream, learnt)
-        return
-    loaded = load(data, **options)
-    recognizer.partial_fit(loaded.samples.X, loaded.samples.y)
-    save(recognizer, target)
-    n_left_out = len(loaded.failures) + loaded.n_unlabelled
-    _tell(recognizer, before, target, len(loaded.samples), noun(loaded), n_left_out, as_json=as_json)
-    tell_left_out(loaded)
-
-
-def _tell(
-    model: Any,
-    before: list[Any],
-    target: Path,
-    n_samples: int,
-    called: str,
-    n_left_out: int,
-    *,
-    as_json: bool,
-) -> None:
-    """Say what was learnt."""
     from rich.markup import escape
 
+    from openworld import load as load_model
     from openworld.cli.console import messages, plural
+    from openworld.cli.learning import learn_to_file, report
+    from openworld.cli.loading import open_data, require_folder
+    from openworld.distributed import learn as learn_from
 
-    known = model.classes_.tolist()
+    target = output or model
+    require_folder(target)
+    recognizer = load_model(model)
+    stream = open_data(
+        data,
+        model=recognizer,
+        extraction=as_extraction(extractor, on_error, workers, cache),
+        columns=as_columns(label_column, None, text_column, id_column, missing),
+        label=label,
+        need_labels=True,
+    )
+    learned = learn_to_file(learn_from, recognizer, stream, target, dask=dask, cache=cache)
+    before, known = recognizer.classes_.tolist(), learned.model.classes_.tolist()
     new = [name for name in known if name not in set(before)]
-    if as_json:
-        summary = {"model": str(target), "samples": n_samples, "classes": len(known)}
-        typer.echo(json.dumps({**summary, "new_classes": len(new), "left_out": n_left_out}))
-    else:
-        messages.print(
-            f"Learnt {plural(n_samples, called)}, {plural(len(new), 'new class', 'new classes')}; "
-            f"{plural(len(known), 'class', 'classes')} known now. Wrote {target}."
-        )
+    report(
+        stream,
+        learned,
+        {"model": str(target), "classes": len(known), "new_classes": len(new)},
+        f"Learned {plural(learned.n_samples, stream.noun)}, {plural(len(new), 'new class', 'new classes')}; "
+        f"{plural(len(known), 'class', 'classes')} known now. Wrote {target}.",
+        as_json=as_json,
+    )
     for name, alike in _alike(new, before):
-        messages.print(f"[yellow]The new class {escape(name)} is spelt much like {escape(alike)}.[/]")
+        messages.print(f"[yellow]The new class {escape(name)} is spelled much like {escape(alike)}.[/]")
 
 
 def _alike(new: list[Any], before: list[Any]) -> list[tuple[str, str]]:

@@ -1,75 +1,81 @@
-"""Reading the input of a command: progress while features are made, and what to say about the rest."""
+"""What fit, learn, recognize and extract share: opening the data, working through them, what was left out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
 
-from openworld.cli.console import messages, plural, progress_bar
+from openworld.cli.console import Progress, messages, plural
 
 if TYPE_CHECKING:
-    from openworld.samples import Loaded
+    from openworld.data.stream import Stream
 
 _FAILURES_SHOWN = 10
-_NOUNS = {"image": "picture", "text": "text"}
 
 
-def load(data: Any, *, cache: bool = True, **options: Any) -> Loaded:
-    """Load samples with a progress bar; see `openworld.samples.load_samples` for the options.
+def open_data(data: Any, **options: Any) -> Stream:
+    """Open the data and say what a user should know; the options are those of `open_samples`."""
+    from openworld.samples import open_samples
 
-    When the user interrupts, what was done is in the cache, and the command says so.
+    stream = open_samples(data, **options)
+    for note in stream.notes:
+        messages.print(f"[yellow]Note:[/] {escape(note)}", soft_wrap=True)
+    return stream
+
+
+@contextmanager
+def shown(
+    stream: Stream, doing: str, *, kept_in: Path | None = None, cache: bool = False
+) -> Iterator[Progress]:
+    """Show how far the work is; when the user interrupts it, say what is kept.
+
+    Parameters
+    ----------
+    stream : Stream
+    doing : str
+    kept_in : path, optional
+        Where the work done so far is kept, if that folder exists.
+    cache : bool, default=False
+        Whether features are kept in the cache.
     """
-    from openworld.samples import load_samples
-
-    so_far = (0, 0)
-    with progress_bar(rate=True) as progress:
-        task = progress.add_task("Extracting features", total=1, visible=False)
-
-        def show(done: int, total: int) -> None:
-            nonlocal so_far
-            so_far = (done, total)
-            progress.update(task, completed=done, total=total, visible=True)
-
+    with Progress(doing, len(stream)) as progress:
         try:
-            return load_samples(data, cache=cache, progress=show, **options)
+            yield progress
+            return
         except KeyboardInterrupt:
             pass
-    done, total = so_far
-    kept = "What was done is kept; the same command goes on from there" if cache else "Nothing was kept"
-    messages.print(f"Interrupted after {done:,} of {total:,}. {kept}.")
+    kept = "Nothing was kept"
+    if kept_in is not None and kept_in.exists():
+        kept = f"What was done is kept in {escape(str(kept_in))}; the same command goes on from there"
+    elif stream.source is not None and cache:
+        kept = "The features made so far are kept; the same command goes on from there"
+    messages.print(f"Interrupted after {progress.done:,} of {len(stream):,}. {kept}.")
     raise typer.Exit(130)
 
 
-def tell_left_out(loaded: Loaded) -> None:
+def report_left_out(
+    stream: Stream, n_unlabeled: int, failures: list[tuple[str, str]], n_failures: int | None = None
+) -> None:
     """Name what could not be read, and say how many had no label."""
-    if loaded.n_unlabelled:
-        messages.print(f"{plural(loaded.n_unlabelled, noun(loaded))} without a label: left out.")
-    if loaded.failures:
-        messages.print(f"[yellow]{len(loaded.failures):,} could not be read and were left out:[/]")
-        for failure in loaded.failures[:_FAILURES_SHOWN]:
-            messages.print(f"  {escape(failure.name)}: {escape(failure.reason)}", soft_wrap=True)
-        if len(loaded.failures) > _FAILURES_SHOWN:
-            messages.print(f"  ... and {len(loaded.failures) - _FAILURES_SHOWN:,} more.")
+    n_failures = len(failures) if n_failures is None else n_failures
+    if n_unlabeled:
+        messages.print(f"{plural(n_unlabeled, stream.noun)} without a label: left out.")
+    if not n_failures:
+        return
+    messages.print(f"[yellow]{n_failures:,} could not be read and were left out:[/]")
+    for name, reason in failures[:_FAILURES_SHOWN]:
+        messages.print(f"  {escape(name)}: {escape(reason)}", soft_wrap=True)
+    if n_failures > _FAILURES_SHOWN:
+        messages.print(f"  ... and {n_failures - _FAILURES_SHOWN:,} more.")
 
 
-def tell_alike(classes: list[Any]) -> None:
-    """Point out classes whose names differ in case or spaces only: they may be meant as one."""
-    alike: dict[str, list[str]] = {}
-    for label in map(str, classes):
-        alike.setdefault("".join(label.casefold().split()), []).append(label)
-    for names in alike.values():
-        if len(names) > 1:
-            shown = ", ".join(repr(name) for name in names)
-            messages.print(f"[yellow]Classes of nearly the same name:[/] {escape(shown)}. They stay apart.")
-
-
-def noun(loaded: Loaded) -> str:
-    """Say what one of the samples is."""
-    return _NOUNS[loaded.source.kind] if loaded.source else "sample"
-
-
-def count_words(loaded: Loaded) -> str:
-    """Say how many samples there are, by what they are: 3 pictures."""
-    return plural(len(loaded.samples), noun(loaded))
+def require_folder(*outputs: Path | None) -> None:
+    """Refuse outputs in folders that do not exist, before any work is done."""
+    for path in outputs:
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist.")

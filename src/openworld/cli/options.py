@@ -1,11 +1,15 @@
-"""Options that several commands share: how pictures and texts become features."""
+"""Options that several commands share: how data are read and become features."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from openworld.data.columns import Columns
+    from openworld.samples import Extraction
 
 
 class OnError(StrEnum):
@@ -13,6 +17,14 @@ class OnError(StrEnum):
 
     skip = "skip"
     stop = "stop"
+
+
+class Missing(StrEnum):
+    """What to do about a sample with a missing value."""
+
+    error = "error"
+    drop = "drop"
+    mean = "mean"
 
 
 ExtractorOption = Annotated[
@@ -41,8 +53,41 @@ CacheOption = Annotated[
 ]
 LabelColumnOption = Annotated[
     str | None,
-    typer.Option("--label-column", help="The array or column with the labels.", show_default=False),
+    typer.Option(
+        "--label-column",
+        help="The column (or array of an .npz file) with the labels; by default label (y).",
+        show_default=False,
+    ),
 ]
+FeatureColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--feature-columns",
+        help="The columns of numbers to use, with commas between them; by default all but label and ids. "
+        "A model takes those it was fitted to, by name.",
+        show_default=False,
+    ),
+]
+TextColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--text-column",
+        help="The column with the texts; by default text or sentence.",
+        show_default=False,
+    ),
+]
+IdColumnOption = Annotated[
+    str | None,
+    typer.Option("--id-column", help="A column that names the samples; nothing is learned from it."),
+]
+MissingOption = Annotated[
+    Missing,
+    typer.Option(
+        "--missing",
+        help="A missing value: stop there (error), leave the sample out (drop), or take the column's mean.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 DaskOption = Annotated[
     str | None,
     typer.Option(
@@ -51,3 +96,20 @@ DaskOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def as_columns(
+    label: str | None, features: str | None, text: str | None, id: str | None, missing: Missing
+) -> Columns:
+    """Return what the user said about the columns of a table."""
+    from openworld.data.columns import Columns
+
+    names = None if features is None else tuple(name.strip() for name in features.split(","))
+    return Columns(label, names, text, id, missing.value)
+
+
+def as_extraction(extractor: str | None, on_error: OnError, workers: int | None, cache: bool) -> Extraction:
+    """Return what the user said about features of pictures and texts."""
+    from openworld.samples import Extraction
+
+    return Extraction(extractor, on_error.value, workers, cache)

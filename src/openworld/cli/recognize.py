@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,16 +13,24 @@ from openworld.cli.options import (
     CacheOption,
     DaskOption,
     ExtractorOption,
+    IdColumnOption,
+    LabelColumnOption,
+    Missing,
+    MissingOption,
     OnError,
     OnErrorOption,
+    TextColumnOption,
     WorkersOption,
+    as_columns,
+    as_extraction,
 )
 
 if TYPE_CHECKING:
-    from openworld.samples import Loaded
+    from openworld.cli.answer_files import AnswerFile, Row, Tally
+    from openworld.data.stream import Stream
+    from openworld.distributed import Answers
 
 _ROWS_IN_TERMINAL = 20
-_CHUNK = 4096
 
 
 def recognize(
@@ -37,10 +44,8 @@ def recognize(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the answers here: .csv or .json.")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="The column with the true labels, to be compared with.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write the answers here: .csv, .json, .jsonl or .parquet."),
     ] = None,
     sheet: Annotated[
         Path | None,
@@ -48,7 +53,14 @@ def recognize(
             help="Write a page (.html) with the pictures by class, and the unknown ones by cluster."
         ),
     ] = None,
+    nearest: Annotated[
+        int, typer.Option(min=1, help="How many of the nearest classes to tell, with their memberships.")
+    ] = 3,
     extractor: ExtractorOption = None,
+    label_column: LabelColumnOption = None,
+    text_column: TextColumnOption = None,
+    id_column: IdColumnOption = None,
+    missing: MissingOption = Missing.error,
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
     cache: CacheOption = True,
@@ -62,120 +74,139 @@ def recognize(
     To a file: openworld recognize animals.ow new-photos/ -o answers.csv
     """
     from openworld import load as load_model
+    from openworld.cli.answer_files import ENDINGS
     from openworld.cli.console import messages, need
-    from openworld.cli.loading import load, tell_left_out
-    from openworld.cli.streamed_answers import recognize_stream
-    from openworld.cli.streaming import open_streamed
-    from openworld.data.tables import DataError
+    from openworld.cli.loading import open_data, report_left_out, require_folder
+    from openworld.data.errors import DataError
 
-    if output is not None and output.suffix not in (".csv", ".json"):
-        raise DataError(f"{output}: answers can be written as .csv or .json.")
-    for path in (output, sheet):
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist.")
+    if output is not None and output.suffix not in ENDINGS:
+        raise DataError(f"{output}: answers can be written as {', '.join(ENDINGS)}.")
+    require_folder(output, sheet)
     if sheet is not None:
         need("jinja2", extra="images")
     recognizer = load_model(model)
-    options: dict[str, Any] = {
-        "model": recognizer,
-        "extractor": extractor,
-        "label_column": label_column,
-        "on_error": on_error.value,
-        "workers": workers,
-        "cache": cache,
-    }
-    stream = open_streamed(data, dask=dask, **options)
-    if stream is not None:
-        if sheet is not None or as_json or (output is not None and output.suffix != ".csv"):
-            raise DataError(f"{data} is streamed: its answers are written as .csv, without a sheet.")
-        recognize_stream(recognizer, stream, output, dask)
-        return
-    loaded = load(data, **options)
-    rows = _answers(recognizer, loaded)
+    stream = open_data(
+        data,
+        model=recognizer,
+        extraction=as_extraction(extractor, on_error, workers, cache),
+        columns=as_columns(label_column, None, text_column, id_column, missing),
+    )
+    work = _Work(recognizer, stream, nearest, keep_features=sheet is not None, dask=dask, cache=cache)
     if output is not None:
-        with output.open("w", newline="", encoding="utf-8") as file:
-            _write(rows, file, as_json=output.suffix == ".json")
-    elif as_json:
-        _write(rows, sys.stdout, as_json=True)
-    elif sys.stdout.isatty():
-        _show(rows)
+        work.to_file(output)
     else:
-        _write(rows, sys.stdout, as_json=False)
-    messages.print(_summary(recognizer, loaded, rows))
+        work.to_stdout(as_json=as_json)
+    messages.print(work.tally.words(stream))
     if sheet is not None:
         from openworld.cli.contact_sheet import write_sheet
 
-        write_sheet(sheet, f"{model.name}: {Path(data).name}", recognizer, loaded, rows)
+        write_sheet(sheet, f"{model.name}: {Path(data).name}", recognizer, stream, work.kept)
         messages.print(f"Wrote {sheet}.")
-    tell_left_out(loaded)
+    report_left_out(stream, 0, work.tally.failures)
 
 
-def _answers(recognizer: Any, loaded: Loaded) -> list[dict[str, Any]]:
-    from openworld.cli.console import progress_bar
+class _Work:
+    """Recognizing a stream, with progress; `tally` counts the answers, `kept` has those for the sheet."""
 
-    samples = loaded.samples
-    name = "text" if loaded.source is not None and loaded.source.kind == "text" else "name"
-    rows: list[dict[str, Any]] = []
-    with progress_bar() as progress:
-        task = progress.add_task("Recognizing", total=len(samples))
-        for start in range(0, len(samples), _CHUNK):
-            X = samples.X[start : start + _CHUNK]
-            nearest, distances = recognizer.nearest_classes(X, 1)
-            for answer, near, distance in zip(
-                recognizer.predict(X).tolist(), nearest[:, 0].tolist(), distances[:, 0].tolist(), strict=True
+    def __init__(
+        self,
+        recognizer: Any,
+        stream: Stream,
+        n_nearest: int,
+        *,
+        keep_features: bool,
+        dask: str | None,
+        cache: bool,
+    ) -> None:
+        from openworld.cli.answer_files import Tally
+
+        self.recognizer, self.stream, self.n_nearest = recognizer, stream, n_nearest
+        self.keep_features, self.dask, self.cache = keep_features, dask, cache
+        self.tally: Tally = Tally()
+        self.kept: list[Answers] = []
+
+    def to_file(self, output: Path) -> None:
+        """Write the answers to a file; parts that were written before are not made again."""
+        from openworld.cli.answer_files import AnswerFile, Tally, rows_of
+
+        file = AnswerFile(output, self._key())
+        done: dict[int, Tally] = {} if self.keep_features else file.done()
+        self.tally = sum(done.values(), start=Tally())
+        missing = [i for i in range(len(self.stream.parts)) if i not in done]
+        for i, found in zip(missing, self._answers(missing, file), strict=True):
+            tally = Tally.of(found, self.recognizer)
+            file.keep(i, rows_of(found, self.stream), tally)
+            self.tally += tally
+        self._require_answers()
+        file.join()
+
+    def to_stdout(self, *, as_json: bool) -> None:
+        """Print the answers: as JSON, as CSV, or the first of them as a table in a terminal."""
+        from openworld.cli.answer_files import Tally, rows_of, write_rows
+
+        def rows() -> Iterator[list[Row]]:
+            for found in self._answers(range(len(self.stream.parts)), None):
+                self.tally += Tally.of(found, self.recognizer)
+                yield rows_of(found, self.stream)
+            self._require_answers()
+
+        if sys.stdout.isatty() and not as_json:
+            _show(rows())
+        else:
+            write_rows(sys.stdout, rows(), as_json=as_json)
+
+    def _answers(self, numbers: Any, file: AnswerFile | None) -> Iterator[Answers]:
+        from openworld.cli.loading import shown
+        from openworld.distributed import connect, recognize
+
+        parts = [self.stream.parts[i] for i in numbers]
+        folder = None if file is None else file.folder
+        with (
+            shown(self.stream, "Recognizing", kept_in=folder, cache=self.cache) as progress,
+            connect(self.dask) as engine,
+        ):
+            progress.advance(len(self.stream) - sum(map(len, parts)))
+            for found in recognize(
+                self.recognizer,
+                self.stream,
+                engine,
+                n_nearest=self.n_nearest,
+                keep_features=self.keep_features,
+                parts=parts,
+                progress=progress.advance,
             ):
-                row = {
-                    "sample": len(rows) + 1,
-                    **({} if samples.names is None else {name: samples.names[len(rows)]}),
-                    "answer": answer,
-                    "unknown": answer == recognizer.unknown_label_,
-                    "nearest_class": near,
-                    "distance": distance,
-                }
-                rows.append(row)
-            progress.update(task, completed=len(rows))
-    return rows
+                if self.keep_features:
+                    self.kept.append(found)
+                yield found
+
+    def _require_answers(self) -> None:
+        from openworld.data.stream import require_samples
+
+        require_samples(self.stream, self.tally.samples, self.tally.failures)
+
+    def _key(self) -> str:
+        from openworld.distributed.checkpoint import fingerprint
+        from openworld.model_file import digest, dumps
+
+        return fingerprint(self.stream, digest(dumps(self.recognizer)), self.n_nearest)
 
 
-def _write(rows: list[dict[str, Any]], file: TextIO, *, as_json: bool) -> None:
-    if as_json:
-        json.dump(rows, file, ensure_ascii=False, indent=1)
-        file.write("\n")
-        return
-    table = csv.DictWriter(file, fieldnames=list(rows[0]))
-    table.writeheader()
-    table.writerows(rows)
-
-
-def _show(rows: list[dict[str, Any]]) -> None:
+def _show(rows: Iterator[list[Row]]) -> None:
+    """Print the first answers as a table."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("sample", "answer", "nearest class", "distance")
-    for row in rows[:_ROWS_IN_TERMINAL]:
+    table = Table("sample", "answer", "membership", "nearest class", "distance")
+    n_rows = 0
+    for row in (row for some in rows for row in some):
+        n_rows += 1
+        if n_rows > _ROWS_IN_TERMINAL:
+            continue
         answer = "[yellow]unknown[/]" if row["unknown"] else escape(str(row["answer"]))
-        shown = escape(str(row.get("name", row.get("text", row["sample"]))))
-        table.add_row(shown, answer, escape(str(row["nearest_class"])), f"{row['distance']:.4g}")
+        shown = escape(str(row.get("id", row.get("name", row.get("text", row["sample"])))))
+        numbers = f"{row['membership']:.2f}", f"{row['distance']:.4g}"
+        table.add_row(shown, answer, numbers[0], escape(str(row["nearest_class"])), numbers[1])
     Console().print(table)
-    if len(rows) > _ROWS_IN_TERMINAL:
-        Console().print(f"... and {len(rows) - _ROWS_IN_TERMINAL:,} more; write them all with --output.")
-
-
-def _summary(recognizer: Any, loaded: Loaded, rows: list[dict[str, Any]]) -> str:
-    from openworld.cli.loading import count_words
-
-    unknown = sum(row["unknown"] for row in rows)
-    text = f"{count_words(loaded)}: {len(rows) - unknown:,} recognized, {unknown:,} unknown."
-    labels = [] if loaded.samples.y is None else loaded.samples.y.tolist()
-    known = set(recognizer.classes_.tolist())
-    if loaded.source is not None and loaded.source.labels_are_folders and not known & set(labels):
-        labels = []  # folders that are no classes, but perhaps years or places
-    right = [
-        row["answer"] == label if label in known else row["unknown"]
-        for row, label in zip(rows, labels, strict=False)
-        if label != ""
-    ]
-    if not right:
-        return text
-    return f"{text} {sum(right):,} of {len(right):,} answers are right ({sum(right) / len(right):.1%})."
+    if n_rows > _ROWS_IN_TERMINAL:
+        Console().print(f"... and {n_rows - _ROWS_IN_TERMINAL:,} more; write them all with --output.")

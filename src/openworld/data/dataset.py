@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.data.columns import Columns
+from openworld.data.errors import DataError
 from openworld.data.letters import Letters, load_letters
-from openworld.data.tables import DataError, Samples, check_samples, read_samples
+from openworld.data.missing import filled
+from openworld.data.streams import open_stream
+from openworld.data.tables import check_arrays, load_npz
 
 # The built-in data set in several feature sets.
 LETTERS: dict[str, Callable[[Letters], NDArray[np.float32]]] = {
@@ -24,7 +28,7 @@ LETTERS: dict[str, Callable[[Letters], NDArray[np.float32]]] = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """Labelled samples.
+    """Labeled samples.
 
     Attributes
     ----------
@@ -104,23 +108,19 @@ def load_dataset(
         raise FileNotFoundError(
             f"{name}: neither a built-in data set ({', '.join(LETTERS)}) nor a file or folder."
         )
-    samples = read_samples(path, label_column=label_column)
-    if samples.y is None:
+    batch = open_stream(path, columns=Columns(label_column)).read()
+    if batch.y is None:
         raise DataError(f"{path}: an experiment needs labels; name their column label.")
-    return Dataset(path.stem, samples.X, samples.y)
+    return Dataset(path.stem, batch.X, batch.y)
 
 
 def _from_npz(path: Path, label_column: str | None) -> Dataset:
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except Exception as error:  # a damaged archive shows itself in many ways
-        raise DataError(f"{path}: not a sound .npz file ({error}).") from error
+    arrays, columns = load_npz(path), Columns()
     if {"X_train", "y_train", "X_test", "y_test"} <= arrays.keys():
-        parts = [Samples(arrays[f"X_{part}"], arrays[f"y_{part}"]) for part in ("train", "test")]
-        for samples in parts:
-            check_samples(path, samples)
-        train, test = (samples.X for samples in parts)
+        for part in ("train", "test"):
+            check_arrays(path, arrays[f"X_{part}"], arrays[f"y_{part}"])
+            filled(path, arrays[f"X_{part}"], columns, None, None)
+        train, test = arrays["X_train"], arrays["X_test"]
         if train.shape[1] != test.shape[1]:
             raise DataError(f"{path}: {train.shape[1]} features for training, {test.shape[1]} for test.")
         is_test = np.arange(len(train) + len(test)) >= len(train)
@@ -129,5 +129,6 @@ def _from_npz(path: Path, label_column: str | None) -> Dataset:
     label = label_column or "y"
     if "X" not in arrays or label not in arrays:
         raise DataError(f"{path}: needs arrays X and {label}; it has {', '.join(arrays)}.")
-    check_samples(path, Samples(arrays["X"], arrays[label]))
+    check_arrays(path, arrays["X"], arrays[label])
+    filled(path, arrays["X"], columns, None, None)
     return Dataset(path.stem, arrays["X"], arrays[label], arrays.get("groups"), arrays.get("is_test"))

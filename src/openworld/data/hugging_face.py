@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from openworld.data.lines import TEXT_COLUMNS, choose_column, choose_label, text_item
+from openworld.data.columns import TEXT_COLUMNS, Columns, first_of
+from openworld.data.errors import DataError
+from openworld.data.lines import text_item
 from openworld.data.sources import Item, Source
-from openworld.data.tables import DataError
 
 
-def from_hugging_face(dataset: Any, *, label_column: str | None = None) -> Source:
+def from_hugging_face(dataset: Any, *, columns: Columns | None = None) -> Source:
     """Return the pictures or texts of a data set.
 
     Parameters
@@ -20,25 +21,24 @@ def from_hugging_face(dataset: Any, *, label_column: str | None = None) -> Sourc
     dataset : datasets.Dataset
         One split, not streamed. Its pictures are the first column whose feature is an `Image`; without
         one, its texts are the column `text` or `sentence`, or the only column of strings.
-    label_column : str, optional
-        By default `label`, which may be missing. Numbered classes go by their names.
+    columns : Columns, optional
+        By default labels are in `label`, which may be missing. Numbered classes go by their names.
     """
     features = dataset.features
     if not hasattr(dataset, "__len__"):
         raise DataError("A streamed data set has no length; load it without streaming=True.")
     if features is None:
         raise DataError("The data set does not say what its columns are (features is None).")
-    columns = list(features)
-    pictures = [name for name in columns if type(features[name]).__name__ == "Image"]
-    strings = [
-        name for name in columns if getattr(features[name], "dtype", None) in ("string", "large_string")
-    ]
-    label = choose_label("the data set", columns, label_column)
+    names, wanted = list(features), columns or Columns()
+    pictures = [name for name in names if type(features[name]).__name__ == "Image"]
+    strings = [name for name in names if getattr(features[name], "dtype", None) in ("string", "large_string")]
+    label = wanted.label_of("The data set", names)
     texts = [name for name in strings if name != label]
     only = texts[0] if len(texts) == 1 else None
-    column = pictures[0] if pictures else choose_column(texts, TEXT_COLUMNS) or only
-    if column is None:
-        raise DataError(f"The data set has no column of pictures or texts; it has {', '.join(columns)}.")
+    column = wanted.text or (pictures[0] if pictures else first_of(TEXT_COLUMNS, texts) or only)
+    if column is None or column not in names:
+        raise DataError(f"The data set has no column of pictures or texts; it has {', '.join(names)}.")
+    pictures = [name for name in pictures if name == column]
     if pictures and hasattr(dataset, "cast_column"):
         dataset = dataset.cast_column(column, type(features[column])(decode=False))  # files as they are
     name_of = _label_names(features[label]) if label else None

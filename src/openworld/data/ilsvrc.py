@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-from openworld.data.tables import DataError
+from openworld.data.errors import DataError
 
 N_WORDS = 1000
 

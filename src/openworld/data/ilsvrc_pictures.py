@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
+from openworld.data.errors import DataError
 from openworld.data.picture_files import picture_names
 from openworld.data.sources import Item, Source, read_file
-from openworld.data.tables import DataError
 
 _WORDNET_ID = re.compile(r"n\d{8}")
 _TRUTH_FILES = {"val": "*validation_ground_truth.txt", "test": "*test_ground_truth.txt"}
@@ -57,7 +57,7 @@ def open_pictures(folder: Path) -> Source:
     names = [f"train/{name}" for name in picture_names(folder / "train") if _WORDNET_ID.match(name)]
     labels = [name.split("/")[1] for name in names]
     for part in _TRUTH_FILES:
-        found = _labelled_part(folder, part)
+        found = _labeled_part(folder, part)
         names += [f"{part}/{name}" for name, _ in found]
         labels += [label for _, label in found]
     if not names:
@@ -69,7 +69,7 @@ def open_pictures(folder: Path) -> Source:
 
     has_test = any(map(_is_test, names))
     return Source(
-        str(folder), "image", len(names), items, labelled=True, is_test=_is_test if has_test else None
+        str(folder), "image", len(names), items, labeled=True, is_test=_is_test if has_test else None
     )
 
 
@@ -112,7 +112,7 @@ def _from_meta(path: Path) -> list[Synset]:
     return sorted(classes, key=lambda synset: synset.number)
 
 
-def _labelled_part(folder: Path, part: str) -> list[tuple[str, str]]:
+def _labeled_part(folder: Path, part: str) -> list[tuple[str, str]]:
     """Return name and WordNet id of the pictures of val or test, where the ids are to be had."""
     names = picture_names(folder / part) if (folder / part).is_dir() else []
     if any("ILSVRC2012_" in name for name in names[:1]):

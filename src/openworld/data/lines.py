@@ -2,98 +2,161 @@
 
 from __future__ import annotations
 
-import csv
+import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from openworld.data.sources import Item, Source, in_memory, read_file
-from openworld.data.tables import DataError
+import numpy as np
 
-PATH_COLUMNS = ("path", "file", "filename")
-TEXT_COLUMNS = ("text", "sentence")
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_LOOKED_AT = 100  # lines that decide whether a .txt file is a list of files
+from openworld.data.columns import (
+    PATH_COLUMNS,
+    TEXT_COLUMNS,
+    Columns,
+    first_of,
+    ignored_note,
+    looks_like_id,
+    require,
+)
+from openworld.data.delimited import ENDINGS, DelimitedFile, encoding_of, ending_of, open_delimited, open_text
+from openworld.data.errors import DataError
+from openworld.data.sources import Item, Kind, Source, listed_items, read_file
+from openworld.data.values import NotANumber, as_numbers
+
+_LOOKED_AT = 100  # lines that decide whether a .txt file is a list of files, or a column holds numbers
 
 
-def open_lines(path: Path, label_column: str | None) -> Source | None:
+def open_lines(path: Path, columns: Columns) -> Source | None:
     """Return the texts, or the pictures that are named, in a file; None if it holds feature vectors."""
-    ending = path.suffix.lower()
-    try:
-        if ending in _DELIMITERS:
-            return _table(path, _DELIMITERS[ending], label_column)
-        if ending == ".jsonl":
-            return _json_lines(path, label_column)
-        if ending == ".txt":
-            return _plain(path)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not text in UTF-8 ({error}).") from error
+    ending = ending_of(path)
+    if ending in ENDINGS:
+        return _table(path, columns)
+    if ending in (".jsonl", ".ndjson"):
+        return _json_lines(path, columns)
+    if ending == ".txt":
+        return _plain(path)
+    if ending in (".xlsx", ".xls", ".ods"):
+        raise DataError(f"{path}: a spreadsheet. Save the sheet as CSV (UTF-8) and give that file.")
     return None
 
 
-def text_item(text: str, label: str | None, place: str) -> Item:
+def text_item(text: str, label: str | None, place: str, id: str | None = None) -> Item:
     """Return a text as an item; an empty one is named by its place."""
-    return Item(text.strip() or place, label, text.encode)
+    return Item(text.strip() or place, label, text.encode, id)
 
 
-def _table(path: Path, delimiter: str, label_column: str | None) -> Source | None:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file, delimiter=delimiter)
-        try:
-            columns = list(rows.fieldnames or [])
-            chosen = choose_column(columns, (*TEXT_COLUMNS, *PATH_COLUMNS))
-            if chosen is None:
-                if delimiter == "\t":
-                    raise DataError(
-                        f"{path}: a .tsv file needs a column {' or '.join(TEXT_COLUMNS)}, or path."
-                    )
-                return None
-            label = choose_label(path, columns, label_column)
-            table = [(rows.line_num, row[chosen], row[label] if label else None) for row in rows]
-        except csv.Error as error:
-            raise DataError(f"{path}: line {rows.line_num + 1}: {error}.") from error
-    for line, value, _ in table:
-        if value is None:
-            raise DataError(f"{path}: line {line} has fewer values than the header.")
-    if chosen in PATH_COLUMNS:
-        return in_memory(str(path), "image", [_file(path, value, _clean(y)) for _, value, y in table])
-    return in_memory(
-        str(path), "text", [text_item(value, _clean(y), f"line {line}") for line, value, y in table]
-    )
+def text_column(
+    path: object,
+    names: Sequence[str],
+    columns: Columns,
+    holds_numbers: Callable[[str], bool],
+    candidates: Sequence[str] | None = None,
+) -> str | None:
+    """Return the column with the texts, if the table is one of texts.
+
+    Raises
+    ------
+    DataError
+        If the table has texts and numbers, and the user did not say which to use.
+    """
+    if columns.text is not None:
+        require(path, names, [columns.text], "--text-column")
+        return columns.text
+    found = first_of(TEXT_COLUMNS, names if candidates is None else candidates)
+    if found is None or columns.features is not None or columns.text_wins:
+        return found if columns.features is None else None
+    taken = {found, columns.label_of(path, names), columns.id}
+    numbers = [
+        name for name in names if name not in taken and not looks_like_id(name) and holds_numbers(name)
+    ]
+    if numbers:
+        raise DataError(
+            f'{path} has a column of texts ("{found}") and columns of numbers ({", ".join(numbers[:10])}). '
+            f"Use --text-column {found} to learn from the texts alone, or --feature-columns "
+            f"{','.join(numbers[:10])} to learn from the numbers alone."
+        )
+    return found
 
 
-def _json_lines(path: Path, label_column: str | None) -> Source:
+def _table(path: Path, columns: Columns) -> Source | None:
+    file = open_delimited(path)
+    chosen = text_column(path, file.columns, columns, lambda name: _holds_numbers(file, name))
+    if chosen is None and columns.features is None:
+        chosen = first_of(PATH_COLUMNS, file.columns)
+    if chosen is None:
+        return None
+    label, id = columns.label_of(path, file.columns), columns.id_of(path, file.columns)
+    place = {name: i for i, name in enumerate(file.columns)}
+
+    def items() -> Iterator[Item]:
+        for line, row in file.rows():
+            of_row = None if label is None else row[place[label]].strip() or None
+            value, identity = row[place[chosen]], None if id is None else row[place[id]]
+            if chosen in PATH_COLUMNS and columns.text is None:
+                yield _file(path, value, of_row, identity)
+            else:
+                yield text_item(value, of_row, f"line {line}", identity)
+
+    ignored = [name for name in file.columns if name not in (chosen, label, id)]
+    notes = [*file.notes, *ignored_note(path, ignored)]
+    kind: Kind = "image" if chosen in PATH_COLUMNS and columns.text is None else "text"
+    return listed_items(str(path), kind, list(items()), notes=notes)
+
+
+def _holds_numbers(file: DelimitedFile, name: str) -> bool:
+    """Tell by its first rows whether a column holds numbers."""
+    i = file.columns.index(name)
+    cells = [row[i] for _, row in itertools.islice(file.rows(), _LOOKED_AT)]
+    try:
+        return bool(np.isfinite(as_numbers(cells)).any())
+    except NotANumber:
+        return False
+
+
+def _json_lines(path: Path, columns: Columns) -> Source:
     items = []
-    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        if not text.strip():
-            continue
+    for line, text in _numbered(path):
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:  # RecursionError: nested thousands of times
             raise DataError(f"{path}: line {line} is not JSON ({error}).") from error
-        chosen = choose_column(record, TEXT_COLUMNS) if isinstance(record, dict) else None
+        wanted = TEXT_COLUMNS if columns.text is None else (columns.text,)
+        chosen = first_of(wanted, record) if isinstance(record, dict) else None
         if chosen is None or not isinstance(record[chosen], str):
-            raise DataError(f'{path}: line {line} is not of the form {{"text": "...", "label": "..."}}.')
-        label = record.get(label_column or "label")
-        items.append(text_item(record[chosen], None if label is None else _clean(str(label)), f"line {line}"))
-    return in_memory(str(path), "text", items)
+            raise DataError(
+                f'{path}: line {line} is not of the form {{"{wanted[0]}": "...", "label": "..."}}.'
+            )
+        label = record.get(columns.label or "label")
+        id = record.get(columns.id) if columns.id else None
+        items.append(
+            text_item(
+                record[chosen],
+                None if label is None else str(label).strip() or None,
+                f"line {line}",
+                None if id is None else str(id),
+            )
+        )
+    return listed_items(str(path), "text", items)
 
 
 def _plain(path: Path) -> Source:
     """Return the pictures a list names if most of its first lines are files, else a sentence per line."""
-    numbered = [
-        (number, line.strip())
-        for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1)
-        if line.strip()
-    ]
+    numbered = [(number, line.strip()) for number, line in _numbered(path)]
     looked_at = numbered[:_LOOKED_AT]
     if sum(_is_file(path.parent / line) for _, line in looked_at) * 2 > len(looked_at):
         items = [_file(path, line, Path(line).parent.name or None) for _, line in numbered]
-        return in_memory(str(path), "image", items, labels_are_folders=True)
-    return in_memory(
-        str(path), "text", [text_item(line, None, f"line {number}") for number, line in numbered]
-    )
+        return listed_items(str(path), "image", items, labels_are_folders=True)
+    texts = [text_item(line, None, f"line {number}") for number, line in numbered]
+    return listed_items(str(path), "text", texts)
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, str]]:
+    """Go through the lines that are not empty, each with its number."""
+    with open_text(path, encoding_of(path)) as file:
+        for number, line in enumerate(file.read().splitlines(), 1):
+            if line.strip():
+                yield number, line
 
 
 def _is_file(path: Path) -> bool:
@@ -103,24 +166,5 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _file(listed_in: Path, name: str, label: str | None) -> Item:
-    return Item(name, label, partial(read_file, listed_in.parent / name))
-
-
-def choose_column(columns: Iterable[str], wanted: tuple[str, ...]) -> str | None:
-    """Return the first wanted column that is there."""
-    there = set(columns)
-    return next((name for name in wanted if name in there), None)
-
-
-def choose_label(path: object, columns: list[str], label_column: str | None) -> str | None:
-    """Return the column with the labels; one that was asked for must be there."""
-    if label_column is not None and label_column not in columns:
-        raise DataError(
-            f"{path}: no column named {label_column!r}; the columns are {', '.join(columns[:10])}."
-        )
-    return label_column or choose_column(columns, ("label",))
-
-
-def _clean(label: str | None) -> str | None:
-    return (label or "").strip() or None
+def _file(listed_in: Path, name: str, label: str | None, id: str | None = None) -> Item:
+    return Item(name, label, partial(read_file, listed_in.parent / name), id)

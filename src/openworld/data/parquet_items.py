@@ -7,50 +7,71 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from openworld.data.lines import TEXT_COLUMNS, choose_column, choose_label, text_item
+from openworld.data.columns import Columns, first_of, ignored_note
+from openworld.data.errors import DataError
+from openworld.data.lines import text_column, text_item
 from openworld.data.sources import Item, Source
-from openworld.data.tables import DataError
 
 PICTURE_COLUMNS = ("image", "img", "picture", "photo", "bytes")
 _ROWS_AT_ONCE = 64  # bounds memory
 
 
-def open_table(path: Path, label_column: str | None) -> Source | None:
+def open_table(path: Path, columns: Columns) -> Source | None:
     """Return the pictures or texts of a table; None if it holds feature vectors.
 
     Pictures are bytes, or a struct of `bytes` and `path` as Hugging Face writes them.
     """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Reading .parquet needs pyarrow: pip install openworld[evaluate]") from error
-    try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a sound .parquet file ({error}).") from error
+    pq, file = _open(path)
     schema = file.schema_arrow
-    pictures = [field.name for field in schema if _holds_bytes(field.type)]
-    picture = choose_column(pictures, PICTURE_COLUMNS) or next(iter(pictures), None)
-    strings = [field.name for field in schema if pa.types.is_string(field.type)]
-    column = picture or choose_column(strings, TEXT_COLUMNS)
+    picture, column = _content_column(path, schema, columns)
     if column is None:
         return None
-    label = choose_label(path, schema.names, label_column)
+    label, id = columns.label_of(path, schema.names), columns.id_of(path, schema.names)
     name_of = _label_names(schema, label)
-    wanted = [column, *([label] if label else [])]
+    wanted = list(dict.fromkeys(name for name in (column, label, id) if name is not None))
 
     def items() -> Iterator[Item]:
         row = 0
         for batch in pq.ParquetFile(path).iter_batches(_ROWS_AT_ONCE, columns=wanted):
             for record in batch.to_pylist():
                 row += 1
-                yield _item(record[column], name_of(record[label]) if label else None, row)
+                shown = name_of(record[label]) if label else None
+                yield _item(record[column], shown, row, None if id is None else str(record[id]))
 
     n_rows = file.metadata.num_rows
     if not n_rows:
         raise DataError(f"{path}: there is nothing in it.")
-    return Source(str(path), "image" if picture else "text", n_rows, items, label is not None)
+    notes = ignored_note(path, [name for name in schema.names if name not in wanted])
+    kind: Any = "image" if picture else "text"
+    return Source(str(path), kind, n_rows, items, label is not None, notes=notes)
+
+
+def _open(path: Path) -> tuple[Any, Any]:
+    """Return pyarrow's Parquet module and the opened file."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Reading .parquet needs pyarrow: pip install openworld[evaluate]") from error
+    try:
+        return pq, pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a sound .parquet file ({error}).") from error
+
+
+def _content_column(path: Path, schema: Any, columns: Columns) -> tuple[str | None, str | None]:
+    """Return the column of pictures, if there is one, and the column of pictures or texts."""
+    import pyarrow.types as types
+
+    if columns.features is not None:
+        return None, None
+    pictures = [field.name for field in schema if _holds_bytes(field.type)]
+    picture = first_of(PICTURE_COLUMNS, pictures) or next(iter(pictures), None)
+    if picture is not None and columns.text is None:
+        return picture, picture
+    strings = [one.name for one in schema if types.is_string(one.type) or types.is_large_string(one.type)]
+    numbers = [one.name for one in schema if types.is_integer(one.type) or types.is_floating(one.type)]
+    return None, text_column(path, schema.names, columns, lambda name: name in numbers, strings)
 
 
 def _holds_bytes(kind: Any) -> bool:
@@ -61,14 +82,14 @@ def _holds_bytes(kind: Any) -> bool:
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
 
-def _item(value: Any, label: str | None, row: int) -> Item:
+def _item(value: Any, label: str | None, row: int, id: str | None) -> Item:
     place = f"row {row}"
     if isinstance(value, str):
-        return text_item(value, label, place)
+        return text_item(value, label, place, id)
     if isinstance(value, dict):
         place = f"{place} ({value['path']})" if value.get("path") else place
         value = value["bytes"]
-    return Item(place, label, lambda: value or b"")
+    return Item(place, label, lambda: value or b"", id)
 
 
 def _label_names(schema: Any, label: str | None) -> Callable[[Any], str | None]:

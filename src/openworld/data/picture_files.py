@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from openworld.data.sources import Item, Source, in_memory, read_file
-from openworld.data.tables import DataError
+from openworld.data.errors import DataError
+from openworld.data.sources import Item, Source, listed_items, read_file
 
 # A file that ends so and is no picture, or one that cannot be read here, is told of; others are left out.
 ENDINGS = {
@@ -39,8 +39,8 @@ def folder(path: Path) -> Source:
         for name in names:
             yield Item(name, _first_folder(name), partial(read_file, path / name))
 
-    labelled = any("/" in name for name in names)
-    return Source(str(path), "image", len(names), items, labelled, labels_are_folders=True)
+    labeled = any("/" in name for name in names)
+    return Source(str(path), "image", len(names), items, labeled, labels_are_folders=True)
 
 
 def picture_names(path: Path) -> list[str]:
@@ -60,7 +60,7 @@ def picture_names(path: Path) -> list[str]:
 
 def one(path: Path) -> Source:
     """Return a single picture."""
-    return in_memory(str(path), "image", [Item(path.name, None, partial(read_file, path))])
+    return listed_items(str(path), "image", [Item(path.name, None, partial(read_file, path))])
 
 
 def zipped(path: Path) -> Source:
@@ -79,7 +79,7 @@ def zipped(path: Path) -> Source:
     if not members:
         raise DataError(f"{path}: no pictures found in the zip.")
     names = _without_common_folder([member.filename for member in members])
-    return in_memory(
+    return listed_items(
         str(path),
         "image",
         [

@@ -1,14 +1,15 @@
-"""Sources of pictures and texts: what is read one after the other and turned into features elsewhere."""
+"""Sources: pictures and texts that have not been read yet."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from openworld.data.tables import DataError
+from openworld.data.columns import Columns
+from openworld.data.errors import DataError
 
 Kind = Literal["image", "text"]
 
@@ -23,12 +24,15 @@ class Item:
         Where the picture lies, relative to its source; of a text, the text itself.
     label : str or None
     read : callable
-        Returns the bytes: a picture file as it is, or text in UTF-8. Raises where there is no reading it.
+        Returns the bytes: a picture file as it is, or text in UTF-8. Raises if it cannot be read.
+    id : str or None
+        The value of the id column.
     """
 
     name: str
     label: str | None
     read: Callable[[], bytes]
+    id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,21 +47,24 @@ class Source:
     n_items : int
     items : callable
         Returns a new iterator over the items.
-    labelled : bool
+    labeled : bool
         Whether any item has a label.
     labels_are_folders : bool
         Whether the labels are names of folders, which may mean nothing.
     is_test : callable or None
         Tells by its name whether an item is of a test part, where the source has one.
+    notes : list of str
+        What a user should know about how the source is read.
     """
 
     name: str
     kind: Kind
     n_items: int
     items: Callable[[], Iterator[Item]]
-    labelled: bool
+    labeled: bool
     labels_are_folders: bool = False
     is_test: Callable[[str], bool] | None = None
+    notes: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return self.n_items
@@ -66,7 +73,7 @@ class Source:
         return self.items()
 
 
-def open_source(path: str | os.PathLike[str], *, label_column: str | None = None) -> Source | None:
+def open_source(path: str | os.PathLike[str], *, columns: Columns | None = None) -> Source | None:
     """Return the pictures or texts at a path; None if the file holds feature vectors.
 
     Parameters
@@ -76,8 +83,9 @@ def open_source(path: str | os.PathLike[str], *, label_column: str | None = None
         path on each line, a `.csv` or `.tsv` with a column `path`, `file` or `filename`, a `.parquet` with a
         column of picture bytes. Texts: a `.txt` with a sentence on each line, a `.csv`, `.tsv`, `.jsonl` or
         `.parquet` with a column `text` or `sentence`. An ILSVRC folder (`train/n01440764/...`) is known too.
-    label_column : str, optional
-        The column with the labels; by default `label`, which may be missing.
+        Text files may be compressed (`.gz`).
+    columns : Columns, optional
+        Which columns hold what; by default labels are in `label`, which may be missing.
 
     Raises
     ------
@@ -88,7 +96,7 @@ def open_source(path: str | os.PathLike[str], *, label_column: str | None = None
     """
     from openworld.data import ilsvrc_pictures, lines, parquet_items, picture_files
 
-    path = Path(path)
+    path, columns = Path(path), columns or Columns()
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file or folder.")
     if path.is_dir():
@@ -101,11 +109,11 @@ def open_source(path: str | os.PathLike[str], *, label_column: str | None = None
     if ending == ".zip":
         return picture_files.zipped(path)
     if ending == ".parquet":
-        return parquet_items.open_table(path, label_column)
-    return lines.open_lines(path, label_column)
+        return parquet_items.open_table(path, columns)
+    return lines.open_lines(path, columns)
 
 
-def as_source(data: Any, *, label_column: str | None = None) -> Source | None:
+def as_source(data: Any, *, columns: Columns | None = None) -> Source | None:
     """Return the source behind a path, a source or a Hugging Face data set; None for feature vectors."""
     if isinstance(data, Source):
         return data
@@ -114,26 +122,8 @@ def as_source(data: Any, *, label_column: str | None = None) -> Source | None:
     if hasattr(data, "features"):
         from openworld.data.hugging_face import from_hugging_face
 
-        return from_hugging_face(data, label_column=label_column)
-    return open_source(data, label_column=label_column)
-
-
-def relabelled(source: Source, label: str) -> Source:
-    """Return the source with every item under one label."""
-    return replace(
-        source,
-        items=lambda: (Item(item.name, label, item.read) for item in source),
-        labelled=True,
-        labels_are_folders=False,
-    )
-
-
-def with_labels_only(source: Source) -> Source:
-    """Return the items that have a label."""
-    n_items = sum(item.label is not None for item in source) if source.labelled else 0
-    if n_items == len(source):
-        return source
-    return replace(source, n_items=n_items, items=lambda: (item for item in source if item.label is not None))
+        return from_hugging_face(data, columns=columns)
+    return open_source(data, columns=columns)
 
 
 def read_file(path: Path) -> bytes:
@@ -143,7 +133,14 @@ def read_file(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def in_memory(name: str, kind: Kind, items: list[Item], *, labels_are_folders: bool = False) -> Source:
+def listed_items(
+    name: str,
+    kind: Kind,
+    items: list[Item],
+    *,
+    labels_are_folders: bool = False,
+    notes: Iterable[str] = (),
+) -> Source:
     """Return a source of items that are listed already.
 
     Raises
@@ -153,5 +150,5 @@ def in_memory(name: str, kind: Kind, items: list[Item], *, labels_are_folders: b
     """
     if not items:
         raise DataError(f"{name}: there is nothing in it.")
-    labelled = any(item.label is not None for item in items)
-    return Source(name, kind, len(items), lambda: iter(items), labelled, labels_are_folders)
+    labeled = any(item.label is not None for item in items)
+    return Source(name, kind, len(items), lambda: iter(items), labeled, labels_are_folders, notes=list(notes))

@@ -1,4 +1,4 @@
-"""How streams look into and read each kind of file: Parquet, Arrow, `.npy`."""
+"""Formats that are read part by part: Parquet, Arrow, `.npy`."""
 
 from __future__ import annotations
 
@@ -9,38 +9,64 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.data.columns import Columns, Roles, listed
+from openworld.data.errors import DataError
 from openworld.data.npy_header import read_header
-from openworld.data.tables import DataError, _as_labels, _from_lists, _split_columns
+from openworld.data.values import as_labels
 
 _COLUMN_BUFFER = 1 << 18  # of each column of a Parquet file, in place of the whole row group
 Labels = NDArray[Any]
-Piece = tuple[NDArray[Any], Labels | None]
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a file says about itself: size of a sample, column of labels, where it can be cut, who made it."""
+    """What a file says about itself.
+
+    Attributes
+    ----------
+    n_features, row_bytes : int
+        The size of a sample.
+    ends : sequence of int
+        The rows after which the file can be cut.
+    roles : Roles
+        The columns; of an array without names only the file with the labels.
+    extractor : dict of str or None
+        The id of the extractor that made the features.
+    """
 
     n_features: int
     row_bytes: int
-    label: str | None
     ends: Sequence[int]
+    roles: Roles
     extractor: dict[str, str] | None = None
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The columns, where each is one feature."""
+        return self.roles.features if len(self.roles.features) == self.n_features else None
+
+
+class Piece(NamedTuple):
+    """Samples as a file has them."""
+
+    X: NDArray[Any]
+    y: Labels | None
+    ids: list[Any] | None
 
 
 class Format(Protocol):
     """A kind of file. Rows are those from `start` to `stop`, where the file can be cut."""
 
-    def look(self, path: str, label_column: str | None) -> Look:
+    def look(self, path: str, columns: Columns) -> Look:
         """Read what the file says about itself."""
         ...
 
-    def read(self, path: str, start: int, stop: int, label: str | None, n_rows: int) -> Iterator[Piece]:
+    def read(self, path: str, start: int, stop: int, roles: Roles, n_rows: int) -> Iterator[Piece]:
         """Read samples, at most `n_rows` at a time."""
         ...
 
@@ -140,27 +166,25 @@ class _Table:
     def __init__(self, kind: type[_ParquetFile] | type[_ArrowFile]) -> None:
         self.kind = kind
 
-    def look(self, path: str, label_column: str | None) -> Look:
+    def look(self, path: str, columns: Columns) -> Look:
         """Read the header and one sample."""
         with self._open(path, path) as table:
-            features, label = _split_columns(Path(path), table.schema.names, label_column)
-            if not table.ends:
-                return Look(len(features), 1, label, [])
-            first = next(table.batches(0, table.ends[-1], features, 1))
-            X = _features(path, first)
+            roles = _roles(path, table.schema, columns)
+            if not table.ends or not table.ends[-1]:
+                return Look(len(roles.features), 1, [], roles)
+            first = next(table.batches(0, table.ends[-1], roles.features, 1))
+            X = _features(path, first, roles)
             made_by = json.loads((table.schema.metadata or {}).get(b"openworld.extractor", b"null"))
-            return Look(X.shape[1], X.shape[1] * X.itemsize, label, table.ends, made_by)
+            return Look(X.shape[1], X.shape[1] * X.itemsize, table.ends, roles, made_by)
 
-    def read(self, path: str, start: int, stop: int, label: str | None, n_rows: int) -> Iterator[Piece]:
+    def read(self, path: str, start: int, stop: int, roles: Roles, n_rows: int) -> Iterator[Piece]:
         """Read samples, at most `n_rows` at a time."""
+        wanted = [*roles.features, *(name for name in (roles.label, roles.id) if name is not None)]
         with self._open(path, _place(path, start, stop)) as table:
-            for batch in table.batches(start, stop, table.schema.names, n_rows):
-                if label is None:
-                    yield _features(path, batch), None
-                    continue
-                column = batch[label]
-                features = batch.select([name for name in batch.schema.names if name != label])
-                yield _features(path, features), _labels(path, column)
+            for batch in table.batches(start, stop, list(dict.fromkeys(wanted)), n_rows):
+                y = None if roles.label is None else _labels(path, batch[roles.label])
+                ids = None if roles.id is None else batch[roles.id].to_pylist()
+                yield Piece(_features(path, batch, roles), y, ids)
 
     def read_rows(self, path: str, rows: NDArray[np.intp]) -> None:
         """Read nothing: rows are found only by reading all before them."""
@@ -191,16 +215,58 @@ class _Table:
                 opened.opened.close()
 
 
-def _features(path: str, batch: Any) -> NDArray[Any]:
-    """Return a record batch without labels as a table of numbers."""
+def _roles(path: str, schema: Any, columns: Columns) -> Roles:
+    """Decide what the columns are for; a column that holds no numbers cannot be a feature."""
+    import pyarrow.types as types
+
+    roles = columns.roles(path, schema.names)
+    if _is_lists(schema, roles):
+        return roles
+    for name in roles.features:
+        kind = schema.field(name).type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            dated = types.is_temporal(kind)
+            option = (
+                f'If "{name}" is the label, use --label-column {name}.'
+                if roles.label is None and not dated
+                else "Name the columns to use with --feature-columns."
+            )
+            raise DataError(
+                f'{path}: column "{name}" holds {"dates or times" if dated else kind}, not numbers: the '
+                f"features must be numbers. {listed(schema.names)} {option}"
+            )
+    return roles
+
+
+def _is_lists(schema: Any, roles: Roles) -> bool:
+    import pyarrow.types as types
+
+    return roles.features == ["features"] and bool(types.is_nested(schema.field("features").type))
+
+
+def _features(path: str, batch: Any, roles: Roles) -> NDArray[Any]:
+    """Return the feature columns of a record batch as a table of numbers."""
     import pyarrow as pa
 
-    if batch.schema.names == ["features"] and pa.types.is_nested(batch.schema.field(0).type):
-        return _from_lists(Path(path), batch.column(0))
+    if _is_lists(batch.schema, roles):
+        return _from_lists(path, batch["features"])
     try:
-        return np.asarray(batch.to_tensor(null_to_nan=True, row_major=True))
-    except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"{path}: the feature columns must hold numbers ({error}).") from error
+        return np.asarray(batch.select(roles.features).to_tensor(null_to_nan=True, row_major=True))
+    except (pa.ArrowException, TypeError):
+        # Booleans, and whole numbers with missing ones among them, are no tensor.
+        columns = [batch[name] for name in roles.features]
+        whole = [one.cast(pa.int8()) if pa.types.is_boolean(one.type) else one for one in columns]
+        return np.column_stack([one.cast(pa.float64(), safe=False).to_numpy(False) for one in whole])
+
+
+def _from_lists(path: str, lists: Any) -> NDArray[Any]:
+    """Return a column of lists as a table; the lists must be equally long."""
+    from pyarrow.compute import list_value_length
+
+    lengths = list_value_length(lists).to_numpy(zero_copy_only=False)  # a missing list has length NaN
+    if len(strange := np.flatnonzero(lengths != lengths[:1])):
+        raise DataError(f"{path}: sample {strange[0] + 1} does not have as many features as the first.")
+    return np.asarray(lists.flatten()).reshape(len(lists), -1)
 
 
 def _labels(path: str, column: Any) -> Labels:
@@ -211,7 +277,7 @@ def _labels(path: str, column: Any) -> Labels:
         column = column.dictionary_decode()
     missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if missing.any():
-        return _as_labels(Path(path), np.empty(0), missing)  # which says where
+        return as_labels(path, np.empty(0), missing)  # which says where
     values: Labels = column.to_numpy(zero_copy_only=False)
     return values if values.dtype.kind in "iub" else values.astype(str)
 
@@ -222,33 +288,37 @@ def _labels(path: str, column: Any) -> Labels:
 class _Npy:
     """The features as one array; the labels of `x.npy` are in `x.labels.npy`. It can be cut anywhere."""
 
-    def look(self, path: str, label_column: str | None) -> Look:
+    def look(self, path: str, columns: Columns) -> Look:
         """Read the headers."""
+        if columns.label is not None or columns.features is not None or columns.id is not None:
+            raise DataError(
+                f"{path}: a .npy file has no named columns. Its labels are in {path.removesuffix('.npy')}"
+                ".labels.npy; or use .npz with arrays X and y."
+            )
         with open_file(path) as file:
-            shape, dtype, _ = _header(path, file)
+            shape, dtype, _, _ = _header(path, file)
         if len(shape) != 2 or dtype.kind not in "fiub":
             raise DataError(f"{path}: the features must be a table of numbers, not {dtype} of shape {shape}.")
-        label = str(PurePosixPath(path).with_suffix("")) + ".labels.npy"
-        if "://" in path:
-            label = path.removesuffix(".npy") + ".labels.npy"
+        label: str | None = path[: -len(".npy")] + ".labels.npy"
         try:
-            with open_file(label) as file:
-                n_labels = _header(label, file)[0]
+            with open_file(str(label)) as file:
+                n_labels = _header(str(label), file)[0]
         except FileNotFoundError:
-            return Look(shape[1], shape[1] * dtype.itemsize, None, range(1, shape[0] + 1))
+            label, n_labels = None, shape[:1]
         if n_labels != shape[:1]:
             raise DataError(f"{path}: {shape[0]:,} samples but labels of shape {n_labels} in {label}.")
-        return Look(shape[1], shape[1] * dtype.itemsize, label, range(1, shape[0] + 1))
+        roles = Roles([], label, None, [])
+        return Look(shape[1], shape[1] * dtype.itemsize, range(1, shape[0] + 1), roles)
 
-    def read(self, path: str, start: int, stop: int, label: str | None, n_rows: int) -> Iterator[Piece]:
+    def read(self, path: str, start: int, stop: int, roles: Roles, n_rows: int) -> Iterator[Piece]:
         """Read samples, at most `n_rows` at a time."""
-        labels = None if label is None else self.read_labels(path, start, stop, label)
+        labels = None if roles.label is None else self.read_labels(path, start, stop, roles.label)
         with open_file(path) as file:
             header = _header(path, file)
             for first in range(start, stop, n_rows):
                 last = min(first + n_rows, stop)
                 X = _rows(path, file, header, first, last)
-                yield X, None if labels is None else labels[first - start : last - start]
+                yield Piece(X, None if labels is None else labels[first - start : last - start], None)
 
     def read_rows(self, path: str, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Read the features of some rows."""
@@ -263,19 +333,17 @@ class _Npy:
             return _rows(label, file, _header(label, file), start, stop)
 
 
-_Header = tuple[tuple[int, ...], np.dtype[Any], int]
+_Header = tuple[tuple[int, ...], np.dtype[Any], int, bool]
 
 
 def _header(path: str, file: IO[bytes]) -> _Header:
-    """Return shape, type and where the numbers begin."""
+    """Return shape, type, where the numbers begin, and whether they stand column by column."""
     try:
         shape, is_fortran, dtype = read_header(file)
     except (ValueError, EOFError) as error:
         raise DataError(f"{path}: not a sound .npy file ({error}).") from error
-    if dtype.hasobject or (is_fortran and len(shape) > 1):
-        raise DataError(
-            f"{path}: save it in C order and without objects: np.save(path, np.ascontiguousarray(X))."
-        )
+    if dtype.hasobject:
+        raise DataError(f"{path}: it holds Python objects; save an array of numbers or text.")
     start = file.tell()
     promised, there = math.prod(shape) * dtype.itemsize, file.seek(0, os.SEEK_END) - start
     if promised > there:  # found here, before anything is planned or reserved for rows that do not exist
@@ -283,11 +351,13 @@ def _header(path: str, file: IO[bytes]) -> _Header:
             f"{path}: the file was cut short, or its header is wrong: an array of shape {shape} takes "
             f"{promised:,} bytes, and there are {there:,}."
         )
-    return shape, dtype, start
+    return shape, dtype, start, is_fortran and len(shape) > 1
 
 
 def _rows(path: str, file: IO[bytes], header: _Header, start: int, stop: int) -> NDArray[Any]:
-    (_, *rest), dtype, offset = header
+    (_, *rest), dtype, offset, by_columns = header
+    if by_columns:
+        return _by_columns(path, header, start, stop)
     row_bytes = dtype.itemsize * int(np.prod(rest, dtype=int))
     file.seek(offset + start * row_bytes)
     rows = np.empty((stop - start, *rest), dtype)
@@ -296,6 +366,18 @@ def _rows(path: str, file: IO[bytes], header: _Header, start: int, stop: int) ->
     if n_read < rows.nbytes:
         raise DataError(f"{_place(path, start, stop)}: the file ends before them; it was cut short.")
     return rows
+
+
+def _by_columns(path: str, header: _Header, start: int, stop: int) -> NDArray[Any]:
+    """Read rows of an array in Fortran order, for which the file must be one that can be mapped."""
+    shape, dtype, offset, _ = header
+    if "://" in path:
+        raise DataError(f"{path}: save it in C order: np.save(path, np.ascontiguousarray(X)).")
+    try:
+        whole = np.memmap(path, dtype, "r", offset, shape, order="F")
+    except ValueError as error:
+        raise DataError(f"{path}: not a sound .npy file ({error}).") from error
+    return np.ascontiguousarray(whole[start:stop])
 
 
 def _place(path: str, start: int, stop: int) -> str:

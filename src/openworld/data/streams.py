@@ -1,4 +1,4 @@
-"""More samples than memory: files of vectors as parts, and parts as batches of bounded size."""
+"""Files of vectors as streams, whatever their size."""
 
 from __future__ import annotations
 
@@ -6,99 +6,26 @@ import glob
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.data import delimited
+from openworld.data.batch import Batch
+from openworld.data.columns import Columns, Roles, ignored_note
+from openworld.data.errors import DataError
+from openworld.data.missing import filled
+from openworld.data.stream import Stream
 from openworld.data.stream_formats import Look, format_of, fsspec
-from openworld.data.tables import DataError, _as_labels
-
-T = TypeVar("T")
+from openworld.data.tables import read_delimited, read_npz
+from openworld.data.values import as_labels
 
 BATCH_BYTES = 16 << 20
 PART_BYTES = 64 << 20
 _FEW = 0.02  # the share of samples up to which reading one by one costs less than reading all
-ENDINGS = (".parquet", ".arrow", ".feather", ".ipc", ".npy")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some samples in the order of their stream.
-
-    Attributes
-    ----------
-    X : array of shape (n, D)
-    y : array of shape (n,) or None
-    rows : array of shape (n,)
-        The number of each sample in the whole stream, from 0.
-    names : list of str or None
-        What the samples are features of.
-    failures : list of (name, reason)
-        What could not be read and was left out.
-    n_unlabelled : int
-        How many were left out for want of a label.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[Any] | None
-    rows: NDArray[np.int64]
-    names: list[str] | None = None
-    failures: list[tuple[str, str]] = field(default_factory=list)
-    n_unlabelled: int = 0
-
-
-class Part(Protocol):
-    """A run of samples, told by where they lie: small to send, and read where it is needed."""
-
-    side_by_side: bool  # whether several of them are best worked on at a time, each by a thread
-
-    def __len__(self) -> int: ...
-
-    def __str__(self) -> str: ...
-
-    def batches(self) -> Iterator[Batch]:
-        """Read the samples, a bounded number at a time."""
-        ...
-
-    def labels(self) -> NDArray[Any]:
-        """Read the labels alone."""
-        ...
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Samples in a fixed order, cut into parts the same way every time.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    parts : list of Part
-    n_features : int
-    labelled : bool
-    extractor : dict of str or None
-        The id of the extractor that makes the features; None where they are just numbers.
-    called : str
-        What one sample is called.
-    """
-
-    name: str
-    parts: list[Any]
-    n_features: int
-    labelled: bool
-    extractor: dict[str, str] | None = None
-    called: str = "sample"
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
-    def batches(self) -> Iterator[Batch]:
-        """Go through all samples; what comes next is read while a batch is worked on."""
-        return read_ahead(batch for part in self.parts for batch in part.batches())
 
 
 @dataclass(frozen=True)
@@ -113,11 +40,13 @@ class FilePart:
         The samples of the file that it has.
     offset : int
         How many samples of the stream come before it.
-    label : str or None
-        The column with the labels, or the file of labels beside a `.npy` file.
+    roles : Roles
+        The columns; the label of a `.npy` file is the file of labels beside it.
+    columns : Columns
+        What to do about missing values.
+    batch_rows : int
     numbers : bool
         Whether labels that are text are whole numbers throughout, and read as such.
-    batch_rows : int
     named : str or None
         The label of all samples, in place of their own.
     """
@@ -126,9 +55,10 @@ class FilePart:
     start: int
     stop: int
     offset: int
-    label: str | None
-    numbers: bool
+    roles: Roles
+    columns: Columns
     batch_rows: int
+    numbers: bool = False
     named: str | None = None
     side_by_side: ClassVar[bool] = True
 
@@ -138,61 +68,93 @@ class FilePart:
     def __str__(self) -> str:
         return f"{self.path}, samples {self.start + 1:,} to {self.stop:,}"
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The numbers of its samples in the stream."""
+        return np.arange(self.offset, self.offset + len(self))
+
     def batches(self) -> Iterator[Batch]:
         """Read the samples, a bounded number at a time; raise DataError where they cannot be used."""
         done = 0
-        pieces = format_of(self.path).read(self.path, self.start, self.stop, self.label, self.batch_rows)
-        for X, y in pieces:
+        for X, y, ids in format_of(self.path).read(
+            self.path, self.start, self.stop, self.roles, self.batch_rows
+        ):
             rows = np.arange(done, done + len(X))
-            _check(self, X, self.start + rows)
+            done += len(X)
             if self.named is not None:
                 y = np.full(len(X), self.named)
-            yield Batch(X, y.astype(np.int64) if y is not None and self.numbers else y, self.offset + rows)
-            done += len(X)
+            elif y is not None and self.numbers:
+                y = y.astype(np.int64)
+            yield self._checked(X, y, rows, ids)
 
     def some(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
         """Read the samples that are wanted; where they are few and the file allows it, only these."""
         rows = np.flatnonzero(wanted)
-        if len(rows) <= _FEW * len(self):
+        if len(rows) <= _FEW * len(self) and self.roles.id is None:
             X = format_of(self.path).read_rows(self.path, self.start + rows)
             if X is not None:
-                _check(self, X, self.start + rows)
-                yield Batch(X, self.labels()[rows] if self.label or self.named else None, self.offset + rows)
+                y = self.labels()[rows] if self.roles.label or self.named else None
+                yield self._checked(X, y, rows, None)
                 return
         for batch in self.batches():
-            here = wanted[batch.rows - self.offset]
-            y = None if batch.y is None else batch.y[here]
-            yield replace(batch, X=batch.X[here], y=y, rows=batch.rows[here])
+            yield batch.take(wanted[batch.rows - self.offset])
 
     def labels(self) -> NDArray[Any]:
         """Read the labels alone."""
         if self.named is not None:
             return np.full(len(self), self.named)
-        if self.label is None:
+        if self.roles.label is None:
             raise DataError(f"{self.path}: there are no labels in it.")
-        found = format_of(self.path).read_labels(self.path, self.start, self.stop, self.label)
+        found = format_of(self.path).read_labels(self.path, self.start, self.stop, self.roles.label)
         return found.astype(np.int64) if self.numbers else found
+
+    def _checked(
+        self, X: NDArray[Any], y: NDArray[Any] | None, rows: NDArray[np.int64], ids: list[Any] | None
+    ) -> Batch:
+        """Deal with missing values."""
+        if X.dtype.kind not in "fiub":
+            raise DataError(f"{self}: the features must be numbers, not {X.dtype}.")
+        names = self.roles.features if len(self.roles.features) == X.shape[1] else None
+        batch = Batch(X, y, self.offset + rows, None, ids)
+        kept, X, _ = filled(self, X, self.columns, names, _Numbers(self.start + rows))
+        return replace(batch if kept.all() else batch.take(kept), X=X)
+
+
+class _Numbers(Sequence[str]):
+    """Where samples are, by their numbers in the file."""
+
+    def __init__(self, rows: NDArray[np.int64]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: Any) -> Any:
+        return f"sample {self.rows[i] + 1:,}"
 
 
 def open_stream(
     path: str | os.PathLike[str] | Iterable[str],
     *,
-    label_column: str | None = None,
+    columns: Columns | None = None,
     label: str | None = None,
     batch_bytes: int = BATCH_BYTES,
     part_bytes: int = PART_BYTES,
 ) -> Stream:
-    """Open files of vectors without reading them.
+    """Open files of vectors. Only `.csv`, `.tsv` and `.npz` files are read at once, as a stream of one part.
 
     Parameters
     ----------
     path : path, address or several of them
-        `.parquet`: numeric columns, or one column of lists named `features`. `.arrow`, `.feather`, `.ipc`:
-        the same as an Arrow file. `.npy`: the features, with the labels of `x.npy` in `x.labels.npy` beside
-        it. A pattern such as `s3://bucket/part-*.parquet` stands for all that match, in the order of their
-        names. Addresses (`s3://`, `gs://`, `memory://`) are opened with fsspec.
-    label_column : str, optional
-        By default `label`, which may be missing; of no meaning for `.npy`.
+        `.csv`, `.tsv`, also with `.gz`: a header line, one sample per line; comma, semicolon, tab or bar
+        between values. `.npz`: arrays `X` (n, D) and, with labels, `y` (n,); also `names` and `extractor` as
+        `openworld extract` writes them. `.parquet`: numeric columns, or one column of lists named `features`.
+        `.arrow`, `.feather`, `.ipc`: the same as an Arrow file. `.npy`: the features, with the labels of
+        `x.npy` in `x.labels.npy` beside it. A pattern such as `s3://bucket/part-*.parquet` stands for all
+        that match, in the order of their names. Addresses (`s3://`, `gs://`, `memory://`) are opened with
+        fsspec.
+    columns : Columns, optional
+        Which columns hold what; by default labels are in `label` (of an archive: in `y`), and may be missing.
     label : str, optional
         The label of all samples, in place of their own.
     batch_bytes : int, default=16 MiB
@@ -207,24 +169,45 @@ def open_stream(
     FileNotFoundError
         If there is no such file.
     """
-    paths = matching(path)
-    looks = {one: format_of(one).look(one, label_column) for one in paths}
+    paths, columns = matching(path), columns or Columns()
+    if len(paths) == 1 and (stream := _read_at_once(paths[0], columns, label)) is not None:
+        return stream
+    looks = {one: format_of(one).look(one, columns) for one in paths}
     _check_alike(looks)
     parts: list[FilePart] = []
     offset = 0
     for one, look in looks.items():
         batch_rows = max(1, batch_bytes // look.row_bytes)
         for start, stop in _runs(look.ends, part_bytes // look.row_bytes):
-            parts.append(FilePart(one, start, stop, offset, look.label, False, batch_rows, label))
+            parts.append(FilePart(one, start, stop, offset, look.roles, columns, batch_rows, named=label))
             offset += stop - start
     if not parts:
         raise DataError(f"{path}: there are no samples in it.")
-    labelled = label is not None or parts[0].label is not None
-    if label is None and labelled and _are_numbers(parts):
+    labeled = label is not None or parts[0].roles.label is not None
+    if label is None and labeled and _are_numbers(parts):
         parts = [replace(part, numbers=True) for part in parts]
+    if columns.missing == "mean" and columns.means is None:
+        columns = replace(columns, means=_column_means(parts))
+        parts = [replace(part, columns=columns) for part in parts]
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else paths[0]
     first = looks[paths[0]]
-    return Stream(name, parts, first.n_features, labelled, first.extractor)
+    notes = ignored_note(name, first.roles.ignored)
+    return Stream(name, parts, first.n_features, labeled, first.extractor, first.feature_names, notes=notes)
+
+
+def _read_at_once(path: str, columns: Columns, label: str | None) -> Stream | None:
+    """Return a file that is read at once, as a stream of one part; None for other files."""
+    ending = delimited.ending_of(Path(path))
+    if ending not in (*delimited.ENDINGS, ".npz"):
+        return None
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    stream = (read_npz if ending == ".npz" else read_delimited)(Path(path), columns)
+    if label is None:
+        return stream
+    (part,) = stream.parts
+    batch = replace(part.batch, y=np.full(len(part), label))
+    return replace(stream, parts=[replace(part, batch=batch)], labeled=True)
 
 
 def matching(path: str | os.PathLike[str] | Iterable[str]) -> list[str]:
@@ -237,20 +220,15 @@ def matching(path: str | os.PathLike[str] | Iterable[str]) -> list[str]:
         if not glob.has_magic(text):
             return [text]
         return sorted(map(filesystem.unstrip_protocol, filesystem.glob(text)))
-    found = sorted(glob.glob(text)) if glob.has_magic(text) and not Path(text).exists() else [text]
+    found = sorted(glob.glob(text)) if is_pattern(text) else [text]
     if not found:
         raise FileNotFoundError(f"{text}: nothing matches.")
     return found
 
 
-def read_ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield items while a thread gets the next one."""
-    end = object()
-    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as pool:
-        coming = pool.submit(next, items, end)
-        while (item := coming.result()) is not end:
-            coming = pool.submit(next, items, end)
-            yield item  # type: ignore[misc]
+def is_pattern(path: str) -> bool:
+    """Tell whether a path stands for several files; one that exists as it is written does not."""
+    return glob.has_magic(path) and not Path(path).exists()
 
 
 def _runs(ends: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
@@ -263,15 +241,33 @@ def _runs(ends: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _check_alike(looks: dict[str, Look]) -> None:
-    first, *others = looks.items()
+    (first_path, first), *others = looks.items()
     for path, look in others:
-        if look.n_features != first[1].n_features:
+        if look.n_features != first.n_features:
             raise DataError(
-                f"{path} has {look.n_features} features, but {first[0]} has {first[1].n_features}."
+                f"{path} has {look.n_features} features, but {first_path} has {first.n_features}."
             )
-        if (look.label is None) != (first[1].label is None):
-            without = path if look.label is None else first[0]
+        if look.feature_names != first.feature_names:
+            raise DataError(
+                f"{path} has other feature columns than {first_path}, or in another order: "
+                f"{', '.join((look.feature_names or [])[:10])}. Use --feature-columns to name them."
+            )
+        if (look.roles.label is None) != (first.roles.label is None):
+            without = path if look.roles.label is None else first_path
             raise DataError(f"{without}: there are no labels in it, but in other files of the stream.")
+
+
+def _column_means(parts: list[FilePart]) -> tuple[float, ...]:
+    """Return the mean of each column over the values that are there; all parts are read."""
+    total, count = np.zeros(1), np.zeros(1)
+    for part in parts:
+        pieces = format_of(part.path).read(part.path, part.start, part.stop, part.roles, part.batch_rows)
+        for X, _, _ in pieces:
+            total = total + np.nansum(X, axis=0, dtype=np.float64)
+            count = count + np.isfinite(X).sum(axis=0)
+    if not count.all():
+        raise DataError(f"{parts[0].path}: feature number {int(np.argmin(count)) + 1} has no values at all.")
+    return tuple((total / count).tolist())
 
 
 def _are_numbers(parts: list[FilePart]) -> bool:
@@ -281,22 +277,6 @@ def _are_numbers(parts: list[FilePart]) -> bool:
         if labels.dtype.kind != "U":
             return False
         some = np.unique(labels)
-        if _as_labels(Path(part.path), some, some == "").dtype.kind == "U":
+        if as_labels(part.path, some, some == "").dtype.kind == "U":
             return False
     return True
-
-
-def _check(part: FilePart, X: NDArray[Any], rows: NDArray[np.intp]) -> None:
-    """Raise DataError with the place of what cannot be used; one product tells that all is well."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if X.dtype.kind in "iub" or (X.dtype.kind == "f" and np.isfinite(np.vdot(X, X))):
-            return
-    if X.dtype.kind != "f":
-        raise DataError(f"{part}: the features must be numbers, not {X.dtype}.")
-    bad = np.argwhere(~np.isfinite(X))
-    if len(bad):
-        row, column = bad[0]
-        raise DataError(
-            f"{part}: sample {rows[row] + 1:,}, feature number {column + 1}: {X[row, column]} is not a "
-            "finite number. Fill in or leave out such samples first."
-        )

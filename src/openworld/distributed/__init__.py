@@ -7,23 +7,22 @@ summed up in one fixed order. The result is therefore the same on one machine an
 from openworld.distributed.answering import Answers, recognize
 from openworld.distributed.checkpoint import Checkpoint
 from openworld.distributed.engine import HERE, Engine, PartError, connect
-from openworld.distributed.learning import Learnt, class_statistics, fit, learn
+from openworld.distributed.features import write_features
+from openworld.distributed.learning import Learned, class_statistics, fit, learn
 from openworld.distributed.metrics import fit_metric
-from openworld.distributed.pictures import open_items, write_features
 
 __all__ = [
     "HERE",
     "Answers",
     "Checkpoint",
     "Engine",
-    "Learnt",
+    "Learned",
     "PartError",
     "class_statistics",
     "connect",
     "fit",
     "fit_metric",
     "learn",
-    "open_items",
     "recognize",
     "write_features",
 ]

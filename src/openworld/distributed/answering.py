@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.streams import Stream, read_ahead
+from openworld.data.batch import Batch
+from openworld.data.stream import Stream, read_ahead
 from openworld.distributed.engine import HERE, Done, Engine
 
 
@@ -19,27 +20,27 @@ class Answers:
 
     Attributes
     ----------
-    rows : array of shape (n,)
-        The number of each sample in the stream, from 0.
+    batch : Batch
+        The samples; without features unless they are to be kept.
     answers : array of shape (n,)
         A class or the unknown label.
-    nearest : array of shape (n,)
-        The nearest class.
-    distances : array of shape (n,)
-        The distance to it.
-    y : array of shape (n,) or None
-        The true labels, where the stream has them.
-    names : list of str or None
-    failures : list of (name, reason)
+    unknown : bool array of shape (n,)
+    membership : array of shape (n,)
+        How likely the sample is of its best class, from 0 to 1.
+    nearest, distances, memberships : arrays of shape (n, k)
+        The nearest classes, nearest first; distances to them and memberships in them.
     """
 
-    rows: NDArray[np.int64]
+    batch: Batch
     answers: NDArray[Any]
+    unknown: NDArray[np.bool_]
+    membership: NDArray[np.float64]
     nearest: NDArray[Any]
-    distances: NDArray[np.floating[Any]]
-    y: NDArray[Any] | None
-    names: list[str] | None
-    failures: list[tuple[str, str]]
+    distances: NDArray[np.float64]
+    memberships: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.answers)
 
 
 def recognize(
@@ -47,6 +48,8 @@ def recognize(
     stream: Stream,
     engine: Engine = HERE,
     *,
+    n_nearest: int = 1,
+    keep_features: bool = False,
     parts: Sequence[Any] | None = None,
     progress: Done | None = None,
 ) -> Iterator[Answers]:
@@ -58,41 +61,39 @@ def recognize(
     stream : Stream
     engine : Engine
         By default this process.
+    n_nearest : int, default=1
+        How many of the nearest classes to tell.
+    keep_features : bool, default=False
+        Whether the features come with the answers.
     parts : sequence of Part, optional
         Those of the stream that are wanted; by default all.
     progress : callable, optional
-        Called with the number of samples of each part when it is done.
+        Called with the number of samples done since the last call.
     """
     # What a model makes when it is first asked is made once, and neither by each thread nor by each worker.
-    _judged(model, np.zeros((1, stream.n_features), dtype=np.float32))
-    return engine.map(_answer, stream.parts if parts is None else parts, model, done=progress)
+    _judge(model, np.zeros((1, stream.n_features), dtype=np.float32), 1)
+    wanted = stream.parts if parts is None else parts
+    return engine.map(_answer, wanted, model, n_nearest, keep_features, done=progress)
 
 
-def _answer(part: Any, model: Any) -> Answers:
+def _answer(part: Any, model: Any, n_nearest: int, keep_features: bool) -> Answers:
     batches, judged = [], []
     for batch in read_ahead(part.batches()):
-        if len(batch.X):
-            judged.append(_judged(model, batch.X))
-        batches.append(replace(batch, X=batch.X[:0].copy()))  # the features are no longer needed
-    answers, nearest, distances = (
-        np.concatenate([one[i] for one in judged]) if judged else np.empty(0) for i in range(3)
-    )
-    labels = [batch.y for batch in batches if batch.y is not None]
-    return Answers(
-        np.concatenate([batch.rows for batch in batches]),
-        answers,
-        nearest,
-        distances,
-        np.concatenate(labels) if labels else None,
-        [name for batch in batches for name in batch.names or []] or None,
-        [failure for batch in batches for failure in batch.failures],
-    )
+        if len(batch):
+            judged.append(_judge(model, batch.X, n_nearest))
+        batches.append(batch if keep_features else replace(batch, X=np.empty((len(batch), 0))))
+    if not judged:  # nothing of the part could be read
+        one, several = np.empty(0), np.empty((0, n_nearest))
+        return Answers(Batch.joined(batches), one, one.astype(bool), one, several, several, several)
+    return Answers(Batch.joined(batches), *map(np.concatenate, zip(*judged, strict=True)))
 
 
-def _judged(model: Any, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return answers, nearest classes and distances; in one pass where the model can."""
-    if hasattr(model, "judge"):
-        judged = model.judge(X, 1)
-        return judged.labels, judged.nearest[:, 0], judged.distances[:, 0]
-    nearest, distances = model.nearest_classes(X, 1)
-    return model.predict(X), nearest[:, 0], distances[:, 0]
+def _judge(model: Any, X: NDArray[Any], n_nearest: int) -> tuple[NDArray[Any], ...]:
+    if not hasattr(model, "judge"):
+        nearest, distances = model.nearest_classes(X, n_nearest)
+        answers = model.predict(X)
+        none = np.full(distances.shape, np.nan)
+        return answers, answers == model.unknown_label_, none[:, 0], nearest, distances, none
+    said = model.judge(X, n_nearest)
+    unknown = said.labels == model.unknown_label_
+    return said.labels, unknown, said.membership, said.nearest, said.distances, said.memberships

@@ -1,4 +1,4 @@
-"""What was learnt so far from a stream, on disk: interrupted work goes on from there."""
+"""What was learned so far from a stream, on disk: interrupted work goes on from there."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openworld.data.streams import Stream
+from openworld.data.stream import Stream
 from openworld.model_file import digest as model_digest
 from openworld.model_file import dumps, load, save
 
 if TYPE_CHECKING:
-    from openworld.distributed.learning import Learnt
+    from openworld.distributed.learning import Learned
 
 
 def fingerprint(stream: Stream, *others: object) -> str:
@@ -49,9 +49,9 @@ class Checkpoint:
         fitted = hasattr(model, "without_classes") and model.__sklearn_is_fitted__()
         self.key = fingerprint(stream, model_digest(dumps(model)) if fitted else repr(_plain(model)))
 
-    def load(self) -> tuple[Learnt, int] | None:
-        """Return what was learnt and from how many parts, if there is any."""
-        from openworld.distributed.learning import Learnt
+    def load(self) -> tuple[Learned, int] | None:
+        """Return what was learned and from how many parts, if there is any."""
+        from openworld.distributed.learning import Learned
 
         try:
             state = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
@@ -62,14 +62,14 @@ class Checkpoint:
             return None
         n_parts = state.pop("n_parts")
         state["failures"] = [(name, reason) for name, reason in state["failures"]]
-        return Learnt(model, **state), n_parts
+        return Learned(model, **state), n_parts
 
-    def save(self, learnt: Learnt, n_parts: int) -> None:
-        """Keep what was learnt from the first parts."""
+    def save(self, learned: Learned, n_parts: int) -> None:
+        """Keep what was learned from the first parts."""
         self.folder.mkdir(exist_ok=True)
         name = f"model-{n_parts}.ow"
-        save(learnt.model, self.folder / name)
-        state = {**vars(replace(learnt, model=name)), "n_parts": n_parts, "key": self.key}
+        save(learned.model, self.folder / name)
+        state = {**vars(replace(learned, model=name)), "n_parts": n_parts, "key": self.key}
         new = self.folder / "state.json.new"
         new.write_text(json.dumps(state), encoding="utf-8")
         os.replace(new, self.folder / "state.json")

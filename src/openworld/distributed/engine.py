@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
-from openworld.data.tables import DataError
+from openworld.data.batch import Batch
+from openworld.data.errors import DataError
 
 _MOST_THREADS = 4
 PARTS_IN_A_SUM = 16  # fixed, as the order of summation must not depend on the number of workers
@@ -79,10 +80,7 @@ class Here:
         waiting = deque(parts)
         if not all(part.side_by_side for part in waiting):
             for part in waiting:
-                result = run(function, part, *shared)
-                if done is not None:
-                    done(len(part))
-                yield result
+                yield run(function, part if done is None else _Watched(part, done), *shared)
             return
         pending: deque[tuple[Any, Future[Any]]] = deque()
         with _threads(self.n_threads) as pool, threadpool_limits(1, user_api="blas"):
@@ -103,6 +101,28 @@ class Here:
         results = self.map(function, parts, *shared, done=done)
         for block in _blocks(parts):
             yield reduce(operator.add, islice(results, len(block)))
+
+
+class _Watched:
+    """A part whose batches are counted as they are read: pictures take long, and progress is to be seen."""
+
+    def __init__(self, part: Any, done: Done) -> None:
+        self.part, self.done = part, done
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def __str__(self) -> str:
+        return str(self.part)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.part, name)
+
+    def batches(self) -> Iterator[Batch]:
+        """Read the samples, and say so."""
+        for batch in self.part.batches():
+            self.done(batch.n_read)
+            yield batch
 
 
 @contextmanager

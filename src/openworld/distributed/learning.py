@@ -1,4 +1,8 @@
-"""Recognizers from streams: each part makes a model of its own, and the models are added up."""
+"""The one learner: recognizers from streams of any size, here or on a cluster.
+
+What fits in memory is fitted at once. Of more than that each part makes a model of its own, and the models
+are added up.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from openworld.data.streams import Stream, read_ahead
-from openworld.data.tables import DataError
+from openworld.data.batch import Batch
+from openworld.data.errors import DataError
+from openworld.data.stream import Stream, read_ahead, require_samples
 from openworld.distributed.checkpoint import Checkpoint
 from openworld.distributed.engine import HERE, PARTS_IN_A_SUM, Done, Engine
 from openworld.distributed.metrics import fit_metric, held_out_share
@@ -19,12 +24,13 @@ from openworld.distributed.sampling import class_counts, draw, gather, is_chosen
 from openworld.recognition import ClassStatistics, NCMMetric, OpenWorldRecognizer
 from openworld.recognition.class_statistics import ScatterKind
 
+HELD_IN_MEMORY = 256 << 20  # bytes of features; what has more is learned part by part
 _FAILURES_KEPT = 1_000
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """A model, and what there is to say about the samples it was learnt from.
+class Learned:
+    """A model, and what there is to say about the samples it learned from.
 
     Attributes
     ----------
@@ -32,7 +38,7 @@ class Learnt:
     n_samples : int
     failures : list of (name, reason)
         What could not be read and was left out; the first thousand of them.
-    n_failures, n_unlabelled : int
+    n_failures, n_unlabeled : int
         How many were left out.
     """
 
@@ -40,15 +46,15 @@ class Learnt:
     n_samples: int
     failures: list[tuple[str, str]] = field(default_factory=list)
     n_failures: int = 0
-    n_unlabelled: int = 0
+    n_unlabeled: int = 0
 
-    def __add__(self, other: Learnt) -> Learnt:
-        return Learnt(
+    def __add__(self, other: Learned) -> Learned:
+        return Learned(
             self.model + other.model,
             self.n_samples + other.n_samples,
             (self.failures + other.failures)[:_FAILURES_KEPT],
             self.n_failures + other.n_failures,
-            self.n_unlabelled + other.n_unlabelled,
+            self.n_unlabeled + other.n_unlabeled,
         )
 
 
@@ -69,7 +75,7 @@ def learn(
     *,
     progress: Done | None = None,
     checkpoint: Checkpoint | None = None,
-) -> Learnt:
+) -> Learned:
     """Teach a recognizer the samples of a stream; what it knows already stays.
 
     Parameters
@@ -81,14 +87,14 @@ def learn(
     engine : Engine
         By default this process.
     progress : callable, optional
-        Called with the number of samples of each part when it is done.
+        Called with the number of samples done since the last call.
     checkpoint : Checkpoint, optional
-        Where to keep what was learnt so far; what it has already is not learnt again.
+        Where to keep what was learned so far; what it has already is not learned again.
     """
-    if not stream.labelled:
-        raise DataError(f"{stream.name}: there are no labels in it.")
+    _require_labels(stream)
     found = _learn_parts(model.without_classes(), stream, engine, 0.0, progress, checkpoint)
-    return replace(found, model=model + found.model)
+    require_samples(stream, found.n_samples, found.failures)
+    return replace(found, model=_about_input(model + found.model, model))
 
 
 def fit(
@@ -98,28 +104,52 @@ def fit(
     *,
     progress: Done | None = None,
     checkpoint: Checkpoint | None = None,
-) -> Learnt:
-    """Fit a recognizer to a stream.
+    held_in_memory: int = HELD_IN_MEMORY,
+) -> Learned:
+    """Fit a recognizer to a stream; the model keeps the extractor and the names of the features.
 
-    What is a sum is taken over all samples: means, scatter, lengths and the samples kept for calibration,
-    and with an `NCMMetric` its gradients. What is not a sum is decided on a uniform sample of about 10,000
-    samples of at most 1,000 classes: the representation of `OpenWorldRecognizer` (lift or not, standardized
-    or not, and the mean and scale for that), and tau of the recognizers by class means, on samples that the
-    metric was not learnt from. Of a stream with at most 10,000 samples that sample is the whole.
+    A stream of up to `held_in_memory` bytes of features is read and fitted at once. Of a larger one, what is
+    a sum is taken over all samples: means, scatter, lengths and the samples kept for calibration, and with an
+    `NCMMetric` its gradients. What is not a sum is decided on a uniform sample of about 10,000 samples of at
+    most 1,000 classes: the representation of `OpenWorldRecognizer` (lift or not, standardized or not, and the
+    mean and scale for that), and tau of the recognizers by class means, on samples that the metric was not
+    learned from. Of a stream with at most 10,000 samples that sample is the whole.
 
-    The parameters are those of `learn`; the recognizer itself is not changed.
+    The other parameters are those of `learn`; the recognizer itself is not changed.
     """
-    if not stream.labelled:
-        raise DataError(f"{stream.name}: there are no labels in it.")
-    counts = class_counts(stream, engine)
+    _require_labels(stream)
+    if stream.n_bytes <= held_in_memory:
+        found = _fit_at_once(recognizer, stream, engine, progress)
+    else:
+        found = _fit_in_parts(recognizer, stream, engine, progress, checkpoint)
+    return replace(found, model=_about_input(found.model, stream))
+
+
+def _fit_at_once(recognizer: Any, stream: Stream, engine: Engine, progress: Done | None) -> Learned:
+    batches = list(engine.map(_read, stream.parts, done=progress))
+    whole = Batch.joined(batches)
+    require_samples(stream, len(whole), whole.failures)
+    model = clone(recognizer).fit(whole.X, whole.y)
+    failures = whole.failures
+    return Learned(model, len(whole), failures[:_FAILURES_KEPT], len(failures), whole.n_unlabeled)
+
+
+def _read(part: Any) -> Batch:
+    return Batch.joined(list(part.batches()))
+
+
+def _fit_in_parts(
+    recognizer: Any, stream: Stream, engine: Engine, progress: Done | None, checkpoint: Checkpoint | None
+) -> Learned:
     by_means = not isinstance(recognizer, OpenWorldRecognizer)
     share = held_out_share(len(stream)) if by_means else 0.0
     started = None if checkpoint is None else checkpoint.load()
     if started is None:
-        start = _prepared(recognizer, stream, engine, counts, share)
+        start = _prepared(recognizer, stream, engine, class_counts(stream, engine), share)
     else:
         start = started[0].model.without_classes()
     found = _learn_parts(start, stream, engine, share, progress, checkpoint)
+    require_samples(stream, found.n_samples, found.failures)
     if not by_means:
         return found
     X, y = gather(stream, engine, share)
@@ -129,6 +159,25 @@ def fit(
         model.recalibrate(X[known], y[known])
     model.partial_fit(X, y)
     return replace(found, n_samples=found.n_samples + len(y))
+
+
+def _require_labels(stream: Stream) -> None:
+    if not stream.labeled:
+        raise DataError(f"{stream.name}: there are no labels in it.")
+
+
+def _about_input(model: Any, known_to: Any) -> Any:
+    """Have a model keep how its input is made: the extractor, and the names of the features."""
+    if isinstance(known_to, Stream):
+        extractor, names = known_to.extractor, known_to.feature_names
+    else:
+        extractor = getattr(known_to, "extractor_", None)
+        names = getattr(known_to, "feature_names_in_", None)
+    if extractor is not None:
+        model.extractor_ = extractor
+    if names is not None:
+        model.feature_names_in_ = np.array(list(names), dtype=object)
+    return model
 
 
 def _prepared(recognizer: Any, stream: Stream, engine: Engine, counts: Counter[Any], share: float) -> Any:
@@ -153,7 +202,7 @@ def _learn_parts(
     leave_out: float,
     progress: Done | None,
     checkpoint: Checkpoint | None,
-) -> Learnt:
+) -> Learned:
     total, n_done = (checkpoint.load() if checkpoint is not None else None) or (None, 0)
     if total is not None and progress is not None:
         progress(sum(map(len, stream.parts[:n_done])))
@@ -166,12 +215,12 @@ def _learn_parts(
     return total
 
 
-def learn_part(part: Any, empty: Any, leave_out: float) -> Learnt:
+def learn_part(part: Any, empty: Any, leave_out: float) -> Learned:
     """Make a model of one part, without the share of its samples that is held out."""
     model = empty.without_classes()
     # Class means are projected once for the part and not once for each batch.
     sums = ClassStatistics("none") if getattr(model, "metric_is_frozen", False) else None
-    n_samples, n_unlabelled = 0, 0
+    n_samples, n_unlabeled = 0, 0
     failures: list[tuple[str, str]] = []
     for batch in read_ahead(part.batches()):
         X, y = batch.X, batch.y
@@ -184,10 +233,10 @@ def learn_part(part: Any, empty: Any, leave_out: float) -> Learnt:
             sums.add(X, y)
         n_samples += len(X)
         failures += batch.failures
-        n_unlabelled += batch.n_unlabelled
+        n_unlabeled += batch.n_unlabeled
     if sums is not None:
         model.learn_statistics(sums)
-    return Learnt(model, n_samples, failures[:_FAILURES_KEPT], len(failures), n_unlabelled)
+    return Learned(model, n_samples, failures[:_FAILURES_KEPT], len(failures), n_unlabeled)
 
 
 def _statistics_of(part: Any, scatter: ScatterKind) -> ClassStatistics:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from openworld.data.streams import Stream, read_ahead
+from openworld.data.stream import Stream, read_ahead
 from openworld.distributed.engine import HERE, Engine
 from openworld.distributed.sampling import SAMPLES, class_counts, draw, gather, is_chosen
 from openworld.recognition import AdaptiveMetric, ClassStatistics, NCMMetric

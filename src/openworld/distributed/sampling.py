@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.streams import FilePart, Stream, read_ahead
+from openworld.data.batch import Batch
+from openworld.data.stream import Stream, read_ahead
 from openworld.distributed.engine import Engine
 from openworld.recognition.hashing import scrambled
 
@@ -61,19 +62,11 @@ def _count_labels(part: Any) -> Counter[Any]:
 
 
 def _take(part: Any, share: float, classes: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    if isinstance(part, FilePart):
-        wanted = is_chosen(np.arange(part.offset, part.offset + len(part)), share)
-        if classes is not None:
-            wanted &= np.isin(part.labels(), classes)
-        found = [(batch.X, batch.y) for batch in read_ahead(part.some(wanted))]
-    else:
-        found = []
-        for batch in read_ahead(part.batches()):
-            wanted = is_chosen(batch.rows, share)
-            if classes is not None:
-                wanted &= np.isin(batch.y, classes)
-            found.append((batch.X[wanted], batch.y[wanted]))
-    return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
+    wanted = is_chosen(part.rows, share)
+    if classes is not None:
+        wanted &= np.isin(part.labels(), classes)
+    found = Batch.joined(list(read_ahead(part.some(wanted))))
+    return found.X, found.y  # type: ignore[return-value]  # a stream to learn from has labels
 
 
 def _name_hash(label: Any) -> bytes:

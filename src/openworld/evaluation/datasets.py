@@ -12,7 +12,7 @@ from openworld.data.dataset import LETTERS, Dataset, load_dataset
 from openworld.data.letters import load_letters
 from openworld.data.sources import open_source
 from openworld.features import HOG, LBP, DenseSIFT
-from openworld.samples import load_samples
+from openworld.samples import Extraction, open_samples
 
 
 def _descriptors(extract: Any) -> NDArray[np.float32]:
@@ -46,10 +46,12 @@ def load(name: str) -> Dataset:
     path, extractor = split_name(name)
     if not is_source(path):
         return load_dataset(path)
-    loaded = load_samples(path, extractor=extractor, need_labels=True)
-    y = loaded.samples.y
-    assert y is not None
-    return Dataset(Path(name).name, loaded.samples.X, y, is_test=loaded.is_test)
+    stream = open_samples(path, extraction=Extraction(extractor), need_labels=True)
+    batch = stream.read()
+    assert batch.y is not None
+    is_test = stream.source.is_test if stream.source is not None else None
+    in_test = None if is_test is None else np.array([is_test(item) for item in batch.names or []])
+    return Dataset(Path(name).name, batch.X, batch.y, is_test=in_test)
 
 
 def split_name(name: str) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ class Extracted:
     X : float32 array of shape (n, n_features)
     names : list of str
     labels : list of str or None
+    positions : list of int
+        The position of each among the items, from 0.
     hashes : list of str
         Of the contents: equal ones are copies of each other.
     failures : list of Failure
@@ -65,6 +68,7 @@ class Extracted:
     X: NDArray[np.float32]
     names: list[str]
     labels: list[str | None]
+    positions: list[int]
     hashes: list[str]
     failures: list[Failure]
     seconds: dict[str, float]
@@ -154,6 +158,7 @@ class _Batch:
             X=np.stack(rows) if rows else np.empty((0, self.extractor.n_features), np.float32),
             names=[self.items[i].name for i in good],
             labels=[self.items[i].label for i in good],
+            positions=good,
             hashes=[self.hashes[i] for i in good],
             failures=[Failure(self.items[i].name, reason) for i, reason in sorted(self.reasons.items())],
             seconds=self.seconds,
@@ -170,10 +175,13 @@ class _Batch:
 
 def joined(parts: list[Extracted], n_features: int) -> Extracted:
     """Return the parts as one."""
+    sizes = [len(part.names) + len(part.failures) for part in parts]
+    starts = itertools.accumulate(sizes, initial=0)
     return Extracted(
         X=np.concatenate([np.empty((0, n_features), np.float32), *(part.X for part in parts)]),
         names=[name for part in parts for name in part.names],
         labels=[label for part in parts for label in part.labels],
+        positions=[start + i for start, part in zip(starts, parts, strict=False) for i in part.positions],
         hashes=[content for part in parts for content in part.hashes],
         failures=[failure for part in parts for failure in part.failures],
         seconds={step: float(sum(part.seconds[step] for part in parts)) for step in STEPS},

@@ -1,0 +1,61 @@
+"""Features written part by part, each where it is made."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from openworld.data.stream import Stream
+from openworld.data.stream_formats import fsspec
+from openworld.distributed.engine import HERE, Done, Engine
+
+
+def write_features(
+    stream: Stream, folder: str, engine: Engine = HERE, *, progress: Done | None = None
+) -> list[str]:
+    """Write the features of each part to a Parquet file of its own, where the part is read.
+
+    Parameters
+    ----------
+    stream : Stream
+    folder : str
+        A folder or an address that every worker can write to. Parts that are there already are not made
+        again. What is written is itself a stream: open ``folder/*.parquet``.
+    engine : Engine
+        By default this process.
+    progress : callable, optional
+        Called with the number of samples done since the last call.
+
+    Returns
+    -------
+    paths : list of str
+    """
+    return list(engine.map(_write_part, stream.parts, folder, stream.extractor, done=progress))
+
+
+def _write_part(part: Any, folder: str, extractor: dict[str, str] | None) -> str:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    filesystem, root = fsspec().core.url_to_fs(folder)
+    path = f"{root}/part-{part.rows[0]:012d}.parquet"  # in the order of the stream
+    if filesystem.exists(path):
+        return str(filesystem.unstrip_protocol(path))
+    filesystem.makedirs(root, exist_ok=True)
+    metadata = {"openworld.extractor": json.dumps(extractor)}
+    with filesystem.open(f"{path}.new", "wb") as file:
+        writer = None
+        for batch in part.batches():
+            values = pa.array(np.ascontiguousarray(batch.X, dtype=np.float32).ravel())
+            columns = {"features": pa.FixedSizeListArray.from_arrays(values, batch.X.shape[1])}
+            if batch.y is not None:
+                columns["label"] = pa.array(batch.y)
+            table = pa.table(columns).replace_schema_metadata(metadata)
+            writer = writer or pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
+    filesystem.mv(f"{path}.new", path)
+    return str(filesystem.unstrip_protocol(path))
