@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,25 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from openworld.data.sources import Item, in_memory, open_source
-from openworld.data.tables import DataError, read_samples
+from openworld.data import picture_files
+from openworld.data.batch import Batch
+from openworld.data.errors import DataError
+from openworld.data.sources import Item, listed_items, open_source
+from openworld.data.stream import Stream
+from openworld.data.streams import open_stream
 from openworld.features.extraction import ExtractionError
 from openworld.features.extractor import WrongExtractor, load_extractor
-from openworld.samples import load_samples
+from openworld.samples import Extraction, open_samples
+
+
+def opened(
+    data: Any, *, extractor: Any = None, on_error: Any = "skip", cache: bool = True, **options: Any
+) -> Stream:
+    return open_samples(data, extraction=Extraction(extractor, on_error, None, cache), **options)
+
+
+def load(data: Any, **options: Any) -> Batch:
+    return opened(data, **options).read()
 
 
 @pytest.fixture(autouse=True)
@@ -40,76 +55,75 @@ def model(extractor: str | None, n_features: int = 1024) -> Any:
 
 
 def test_pictures_become_features(photos: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    loaded = load_samples(photos, extractor="pixels", progress=lambda done, total: seen.append((done, total)))
-    samples = loaded.samples
+    stream = opened(photos, extractor="pixels")
+    samples = stream.read()
     assert samples.names == ["beside.png", "cat/1.png", "cat/2.png", "dog/1.png"]
     assert samples.y is not None
     assert samples.y.tolist() == ["", "cat", "cat", "dog"]
     np.testing.assert_allclose(samples.X, np.tile([[0.4], [0], [0.2], [1]], 1024), atol=1e-6)
-    assert samples.extractor == load_extractor("pixels").id.as_dict()
-    assert seen[-1] == (4, 4)
-    assert loaded.is_test is None
+    assert samples.rows.tolist() == [0, 1, 2, 3]
+    assert stream.extractor == load_extractor("pixels").id.as_dict()
+    assert (len(stream), stream.noun, stream.labeled) == (4, "picture", True)
 
 
 def test_labels_where_they_are_needed(photos: Path) -> None:
-    loaded = load_samples(photos, extractor="pixels", need_labels=True)
-    assert loaded.n_unlabelled == 1
-    assert loaded.samples.y is not None
-    assert loaded.samples.y.tolist() == ["cat", "cat", "dog"]
-    loaded = load_samples(photos, extractor="pixels", need_labels=True, label="animal")
-    assert loaded.n_unlabelled == 0
-    assert loaded.samples.y is not None
-    assert loaded.samples.y.tolist() == ["animal"] * 4
+    loaded = load(photos, extractor="pixels", need_labels=True)
+    assert loaded.n_unlabeled == 1
+    assert loaded.y is not None
+    assert loaded.y.tolist() == ["cat", "cat", "dog"]
+    loaded = load(photos, extractor="pixels", need_labels=True, label="animal")
+    assert loaded.n_unlabeled == 0
+    assert loaded.y is not None
+    assert loaded.y.tolist() == ["animal"] * 4
     with pytest.raises(
         DataError, match="one sub-folder per class, or name the class of all of them with --label"
     ):
-        load_samples(photos / "cat", extractor="pixels", need_labels=True)
+        load(photos / "cat", extractor="pixels", need_labels=True)
 
 
 def test_texts_become_features(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("text,label\nwhere is it,ask\nthank you,thanks\n")
-    loaded = load_samples(tmp_path / "q.csv", extractor="ngrams")
-    assert loaded.samples.names == ["where is it", "thank you"]
+    loaded = load(tmp_path / "q.csv", extractor="ngrams")
+    assert loaded.names == ["where is it", "thank you"]
     expected = load_extractor("ngrams").transform(["where is it", "thank you"])
-    np.testing.assert_allclose(loaded.samples.X, expected)
+    np.testing.assert_allclose(loaded.X, expected)
 
 
 def test_what_cannot_be_read_is_left_out_or_stops_it(photos: Path) -> None:
     (photos / "cat" / "3.png").write_bytes(b"no picture")
     (photos / "dog" / "2.jpg").write_bytes(b"")
-    loaded = load_samples(photos, extractor="pixels")
-    assert [failure.name for failure in loaded.failures] == ["cat/3.png", "dog/2.jpg"]
-    assert len(loaded.samples) == 4
+    loaded = load(photos, extractor="pixels")
+    assert [name for name, _ in loaded.failures] == ["cat/3.png", "dog/2.jpg"]
+    assert len(loaded) == 4
     with pytest.raises(ExtractionError, match=r"cat/3\.png"):
-        load_samples(photos, extractor="pixels", on_error="stop")
+        load(photos, extractor="pixels", on_error="stop")
     for path in photos.rglob("*.png"):
         path.write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"none of its 6 pictures could be used. The first is beside\.png"):
-        load_samples(photos, extractor="pixels")
+        load(photos, extractor="pixels")
 
 
 def test_the_cache_is_used_unless_it_is_not_wanted(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load_samples(photos, extractor="pixels", cache=False)
+    load(photos, extractor="pixels", cache=False)
     assert not (tmp_path / "cache").exists()
-    before = load_samples(photos, extractor="pixels").samples.X
+    before = load(photos, extractor="pixels").X
     pixels = load_extractor("pixels")
     monkeypatch.setattr(type(pixels), "transform", lambda self, batch: pytest.fail("extracted again"))
-    np.testing.assert_array_equal(load_samples(photos, extractor="pixels").samples.X, before)
+    np.testing.assert_array_equal(load(photos, extractor="pixels").X, before)
 
 
 def test_a_source_of_ones_own() -> None:
-    source = in_memory("mine", "text", [Item("a", "x", lambda: b"hello"), Item("b", None, lambda: b"you")])
-    loaded = load_samples(source, extractor=load_extractor("ngrams"))
-    assert loaded.samples.names == ["a", "b"]
-    assert loaded.source is source
+    source = listed_items("mine", "text", [Item("a", "x", lambda: b"hello"), Item("b", None, lambda: b"you")])
+    stream = opened(source, extractor=load_extractor("ngrams"))
+    assert stream.read().names == ["a", "b"]
+    assert stream.source is source
 
 
 def test_the_extractor_of_the_model_is_used(photos: Path) -> None:
-    assert load_samples(photos, model=model("pixels")).samples.X.shape == (4, 1024)
-    assert load_samples(photos, model=model("pixels"), extractor="pixels").samples.X.shape == (4, 1024)
+    assert load(photos, model=model("pixels")).X.shape == (4, 1024)
+    assert load(photos, model=model("pixels"), extractor="pixels").X.shape == (4, 1024)
 
 
 def test_what_does_not_fit_the_model(photos: Path, tmp_path: Path) -> None:
@@ -123,7 +137,7 @@ def test_what_does_not_fit_the_model(photos: Path, tmp_path: Path) -> None:
     texts, vectors, features = (tmp_path / name for name in ("q.txt", "v.npz", "f.npz"))
     pixels, ngrams = model("pixels"), model("ngrams")
     for data, options, kind, words in [
-        (photos, {"model": model(None, 3)}, DataError, "holds pictures.* learnt on plain vectors of 3"),
+        (photos, {"model": model(None, 3)}, DataError, "holds pictures.* learned on plain vectors of 3"),
         (photos, {"model": ngrams}, DataError, "holds pictures, but ngrams takes texts"),
         (photos, {"extractor": "ngrams"}, DataError, "holds pictures, but ngrams takes texts"),
         (photos, {"extractor": "pixls"}, ValueError, "There is no extractor 'pixls'; there are efficientnet"),
@@ -137,17 +151,17 @@ def test_what_does_not_fit_the_model(photos: Path, tmp_path: Path) -> None:
         (texts, {"need_labels": True, "extractor": "ngrams"}, DataError, "no labels in it"),
     ]:
         with pytest.raises(kind, match=words):
-            load_samples(data, **options)
+            load(data, **options)
 
 
 def test_vectors_pass_as_they_are(tmp_path: Path) -> None:
     np.savez(tmp_path / "v.npz", X=np.arange(6.0).reshape(2, 3), y=["a", "b"])
-    loaded = load_samples(tmp_path / "v.npz", model=model(None, 3))
-    assert loaded.source is None
-    assert loaded.samples.X.tolist() == read_samples(tmp_path / "v.npz").X.tolist()
-    loaded = load_samples(tmp_path / "v.npz", label="c")
-    assert loaded.samples.y is not None
-    assert loaded.samples.y.tolist() == ["c", "c"]
+    stream = opened(tmp_path / "v.npz", model=model(None, 3))
+    assert (stream.source, stream.noun, len(stream.parts)) == (None, "sample", 1)
+    assert stream.read().X.tolist() == open_stream(tmp_path / "v.npz").read().X.tolist()
+    loaded = load(tmp_path / "v.npz", label="c")
+    assert loaded.y is not None
+    assert loaded.y.tolist() == ["c", "c"]
 
 
 def test_a_test_part_is_told(photos: Path) -> None:
@@ -156,7 +170,44 @@ def test_a_test_part_is_told(photos: Path) -> None:
         (photos / new).parent.mkdir(parents=True)
         (photos / old).rename(photos / new)
     assert open_source(photos) is not None
-    loaded = load_samples(photos, extractor="pixels")
-    assert loaded.samples.names == ["train/n00000001/1.png", "val/n00000001/1.png"]
-    assert loaded.is_test is not None
-    assert loaded.is_test.tolist() == [False, True]
+    stream = opened(photos, extractor="pixels")
+    names = stream.read().names
+    assert names == ["train/n00000001/1.png", "val/n00000001/1.png"]
+    assert stream.source is not None
+    assert stream.source.is_test is not None
+    assert [stream.source.is_test(name) for name in names] == [False, True]
+
+
+def test_a_folder_is_listed_once(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[Path] = []
+    original = picture_files.picture_names
+    monkeypatch.setattr(picture_files, "picture_names", lambda path: listed.append(path) or original(path))
+    stream = opened(photos, extractor="pixels", items_in_a_part=2)
+    stream.read()
+    assert [part.labels().tolist() for part in stream.parts] == [["", "cat"], ["cat", "dog"]]
+    assert listed == [photos]
+
+
+def test_parts_of_pictures_give_what_the_whole_gives(photos: Path) -> None:
+    (photos / "cat" / "3.png").write_bytes(b"no picture")
+    whole = load(photos, extractor="pixels")
+    stream = opened(photos, extractor="pixels", items_in_a_part=2)
+    assert [len(part) for part in stream.parts] == [2, 2, 1]
+    parts = stream.read()
+    assert np.array_equal(parts.X, whole.X)
+    assert parts.names == whole.names == ["beside.png", "cat/1.png", "cat/2.png", "dog/1.png"]
+    assert parts.rows.tolist() == whole.rows.tolist() == [0, 1, 2, 4]
+    assert parts.failures == whole.failures
+    (some,) = stream.parts[1].some(np.array([False, True]))
+    assert (len(some), some.failures[0][0]) == (0, "cat/3.png")
+
+
+def test_a_part_opens_its_source_again_in_another_process(photos: Path) -> None:
+    stream = opened(photos, extractor="pixels", items_in_a_part=3)
+    sent = pickle.loads(pickle.dumps(stream.parts))  # noqa: S301 -- as Dask sends it
+    assert np.array_equal(
+        Batch.joined(list(sent[1].batches())).X, Batch.joined(list(stream.parts[1].batches())).X
+    )
+    own = opened(listed_items("mine", "text", [Item("a", "x", lambda: b"hello")]), extractor="ngrams")
+    with pytest.raises(DataError, match="give it a path"):
+        pickle.dumps(own.parts)

@@ -17,7 +17,8 @@ def main() -> None:
     from openworld import OpenWorldRecognizer
     from openworld.data.streams import open_stream
     from openworld.distributed import class_statistics, fit
-    from openworld.distributed.engine import Cluster, Engine, Here, local_cluster
+    from openworld.distributed.cluster import Cluster, local_cluster
+    from openworld.distributed.engine import Engine, Here
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("n_samples", type=int, nargs="?", default=200_000)

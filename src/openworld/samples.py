@@ -29,7 +29,8 @@ from openworld.features.extractor import Extractor, ExtractorId, extractor_for, 
 
 OnError = Literal["skip", "stop"]
 ITEMS_IN_A_PART = 2048
-_ITEMS_IN_A_BATCH = 256
+# Pictures take long, and progress is to be seen; texts are quick, and every batch has its cost further on.
+_ITEMS_IN_A_BATCH = {"image": 32, "text": 1024}
 _PLURALS = {"image": "pictures", "text": "texts"}
 
 
@@ -219,7 +220,7 @@ class ItemPart:
                 on_error=self.extraction.on_error,
                 workers=self.extraction.workers,
             )
-            for some in _grouped(found):
+            for some in _grouped(found, _ITEMS_IN_A_BATCH[chosen.kind]):
                 extracted = joined(some, chosen.n_features)
                 yield self._batch(usable[done:], extracted, n_unlabeled)
                 done, n_unlabeled = done + len(extracted.names) + len(extracted.failures), 0
@@ -348,12 +349,12 @@ def choose_extractor(source: Source, model: Any, extractor: str | Extractor | No
     return chosen
 
 
-def _grouped(found: Iterable[Extracted]) -> Iterator[list[Extracted]]:
-    """Join small batches, as each costs a step further on."""
+def _grouped(found: Iterable[Extracted], n_items: int) -> Iterator[list[Extracted]]:
+    """Put small batches together until they have so many items."""
     group: list[Extracted] = []
     for extracted in found:
         group.append(extracted)
-        if sum(len(one.names) for one in group) >= _ITEMS_IN_A_BATCH:
+        if sum(len(one.names) for one in group) >= n_items:
             yield group
             group = []
     if group:

@@ -92,7 +92,7 @@ def test_the_recommended_recognizer_is_the_default(run: Any, table: Path, tmp_pa
     answers = list(csv.DictReader(run("recognize", tmp_path / "m.ow", tmp_path / "new.npz").splitlines()))
     assert [row["answer"] for row in answers] == ["unknown"] * 5
     run("recognize", tmp_path / "m.ow", table)
-    right = int(run.err.split("unknown. ")[1].split(" of")[0])
+    right = int(run.told.split("By their labels ")[1].split(" of")[0])
     assert right > 60
     run("learn", tmp_path / "m.ow", tmp_path / "new.npz")
     assert "OpenWorldRecognizer" in run("inspect", tmp_path / "m.ow")
@@ -131,7 +131,7 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
     for arguments, words in [
         (("fit", tmp_path / "missing.csv", "-o", new), "no such file"),
         (("fit", tmp_path / "text.csv", "-o", new), "four"),
-        (("fit", tmp_path / "nan.csv", "-o", new), "sample 2, feature a"),
+        (("fit", tmp_path / "nan.csv", "-o", new), 'line 3, column "a": the value is missing'),
         (("fit", tmp_path / "empty.csv", "-o", new), "no feature columns"),
         (("fit", tmp_path / "header.csv", "-o", new), "no samples"),
         (("fit", tmp_path / "unlabelled.csv", "-o", new), "--label-column"),
@@ -139,7 +139,7 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
         (("fit", tmp_path / "broken.npz", "-o", new), "not a sound .npz"),
         (("fit", tmp_path / "other.npz", "-o", new), "no array named 'X'"),
         (("fit", table, "-o", tmp_path / "nowhere" / "m.ow"), "does not exist"),
-        (("fit", table, "-o", new, "--label-column", "colour"), "no column named 'colour'"),
+        (("fit", table, "-o", new, "--label-column", "colour"), 'no column named "colour"'),
         (("fit", table, "-o", new, "--recognizer", "nno", "--tau", "-1"), "tau must be a positive number"),
         (("fit", table, "-o", new, "--tau", "1"), "no meaning for openworld"),
         (("fit", table, "-o", new, "--components", "2"), "no meaning for openworld"),
@@ -147,9 +147,9 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
         (("fit", "photos", "-o", new), "no such file or folder"),
         (("recognize", cut, table), "damaged"),
         (("recognize", table, table), "not an openworld model"),
-        (("recognize", model, tmp_path / "wide.csv"), "2 features"),
-        (("recognize", model, table, "-o", tmp_path / "answers.xlsx"), ".csv or .json"),
-        (("learn", model, tmp_path / "wide.csv"), "2 features"),
+        (("recognize", model, tmp_path / "wide.csv"), 'no columns named "length", "height", "weight"'),
+        (("recognize", model, table, "-o", tmp_path / "answers.xlsx"), ".csv, .json, .jsonl, .parquet"),
+        (("learn", model, tmp_path / "wide.csv"), "Its columns are: a, b, label."),
         (("inspect", tmp_path / "missing.ow"), "missing.ow"),
     ]:
         before = model.read_bytes()

@@ -15,10 +15,8 @@ from PIL import Image
 
 from openworld.cli import contact_sheet
 from openworld.cli.contact_sheet import known_groups, unknown_groups, write_sheet
+from openworld.data.batch import Batch
 from openworld.data.sources import open_source
-from openworld.data.tables import Samples
-from openworld.features.extraction import Failure
-from openworld.samples import Loaded
 
 
 class Parsed(HTMLParser):
@@ -84,10 +82,10 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i, name in enumerate(names):
         Image.new("RGB", (400, 100), (60 * i, 0, 0)).save(tmp_path / name)
     source = open_source(tmp_path)
-    samples = Samples(np.zeros((4, 2)), None, names=names)
     rows = [row("<script>", 1), row("<script>", 2), row("<script>", 3), row("?", 4, unknown=True)]
-    failures = [Failure("bad <b>.png", "the file is empty")]
-    write_sheet(tmp_path / "s.html", "a & b", recognizer(), Loaded(samples, source, failures), rows)
+    failures = [("bad <b>.png", "the file is empty")]
+    batch = Batch(np.zeros((4, 2)), None, np.arange(4), names, failures=failures)
+    write_sheet(tmp_path / "s.html", "a & b", recognizer(), source, batch, rows)
     page = (tmp_path / "s.html").read_text(encoding="utf-8")
     parsed = Parsed(page)
     assert parsed.groups == {"Unknown": ["d.png"], "<script>": ["c.png", "b.png"]}
@@ -106,9 +104,10 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_picture_that_is_gone_is_shown_by_name(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
         Image.new("RGB", (4, 4)).save(tmp_path / name)
-    loaded = Loaded(Samples(np.zeros((2, 2)), None, names=["a.png", "b.png"]), open_source(tmp_path))
+    batch = Batch(np.zeros((2, 2)), None, np.arange(2), ["a.png", "b.png"])
+    source = open_source(tmp_path)
     (tmp_path / "a.png").unlink()
-    write_sheet(tmp_path / "s.html", "t", recognizer(), loaded, [row("cat", 1), row("cat", 2)])
+    write_sheet(tmp_path / "s.html", "t", recognizer(), source, batch, [row("cat", 1), row("cat", 2)])
     page = (tmp_path / "s.html").read_text(encoding="utf-8")
     assert len(Parsed(page).pictures) == 1
     assert "<span>a.png</span>" in page
@@ -116,7 +115,9 @@ def test_a_picture_that_is_gone_is_shown_by_name(tmp_path: Path) -> None:
 
 def test_vectors_are_shown_by_number(tmp_path: Path) -> None:
     rows = [{**row("cat", 1), "sample": 1}, {**row("cat", 2), "sample": 2}]
-    write_sheet(tmp_path / "s.html", "t", recognizer(), Loaded(Samples(np.zeros((2, 2)), None)), rows)
+    write_sheet(
+        tmp_path / "s.html", "t", recognizer(), None, Batch(np.zeros((2, 2)), None, np.arange(2)), rows
+    )
     assert "sample 2" in (tmp_path / "s.html").read_text(encoding="utf-8")
 
 
@@ -155,9 +156,9 @@ def test_the_default_extractor_end_to_end(run: Any, tmp_path: Path) -> None:
     new = shapes(tmp_path / "new", ("disc", "grid", "cross", "dots"), 6, 1)
     model, sheet = tmp_path / "shapes.ow", tmp_path / "sheet.html"
     run("fit", photos, "-o", model)
-    assert "Learnt 3 classes from 30 pictures" in run.told
+    assert "Learned 3 classes from 30 pictures" in run.told
     run("recognize", model, new, "--sheet", sheet, "-o", tmp_path / "answers.csv")
-    before = int(run.told.split("unknown. ")[1].split(" of 24")[0])
+    before = int(run.told.split("By their labels ")[1].split(" of 24")[0])
     parsed = Parsed(sheet.read_text(encoding="utf-8"))
     assert len(parsed.pictures) == 24
     assert sum(map(len, parsed.groups.values())) == 24
@@ -166,5 +167,5 @@ def test_the_default_extractor_end_to_end(run: Any, tmp_path: Path) -> None:
     run("learn", model, shapes(tmp_path / "teach", ("dots",), 6, 2))
     assert "1 new class; 4 classes known now" in run.told
     run("recognize", model, new, "-o", tmp_path / "answers.csv")
-    after = int(run.told.split("unknown. ")[1].split(" of 24")[0])
+    after = int(run.told.split("By their labels ")[1].split(" of 24")[0])
     assert min(before, after) >= 15

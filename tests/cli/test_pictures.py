@@ -60,7 +60,7 @@ def photos(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(photos: Path, tmp_path: Path, run: Any) -> Path:
     run("fit", photos, "-o", tmp_path / "kinds.ow", "--extractor", "pixels", *FAST)
-    assert "Learnt 4 classes from 48 pictures" in run.told
+    assert "Learned 4 classes from 48 pictures" in run.told
     return tmp_path / "kinds.ow"
 
 
@@ -81,7 +81,7 @@ def test_the_whole_loop(run: Any, model: Path, tmp_path: Path) -> None:
     assert sum(right) >= 27
     teach = save(tmp_path / "teach", ("corner",), 8, seed=2)
     run("learn", model, teach)
-    assert "Learnt 8 pictures, 1 new class; 5 classes known now" in run.told
+    assert "Learned 8 pictures, 1 new class; 5 classes known now" in run.told
     found = answers(run("recognize", model, new / "corner"))
     assert list(found) == [f"{i:02}.png" for i in range(6)]
     assert list(found.values()).count("corner") >= 5
@@ -91,14 +91,14 @@ def test_the_whole_loop(run: Any, model: Path, tmp_path: Path) -> None:
     assert json.loads(run("inspect", model, "--json"))["extractor"].startswith("pixels")
 
 
-def test_a_flat_folder_is_learnt_by_its_label(run: Any, model: Path, tmp_path: Path) -> None:
+def test_a_flat_folder_is_learned_by_its_label(run: Any, model: Path, tmp_path: Path) -> None:
     flat = save(tmp_path / "teach", ("corner",), 8) / "corner"
     run("learn", model, flat, code=1)
     assert "--label" in run.err
     summary = json.loads(run("learn", model, flat, "--label", "Corner", "--json"))
     assert (summary["samples"], summary["new_classes"], summary["left_out"]) == (8, 1, 0)
     run("learn", model, flat, "--label", "corners", "-o", tmp_path / "other.ow")
-    assert "The new class corners is spelt much like Corner" in run.told
+    assert "The new class corners is spelled much like Corner" in run.told
 
 
 def test_extracting_first_gives_the_same_model(run: Any, photos: Path, model: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_is_summed_up(run: Any, photos: Path, tmp_path: Path
     (photos / "notes.txt").write_text("no picture, and not meant as one")
     fit = ("fit", photos, "-o", tmp_path / "m.ow", "--extractor", "pixels", *FAST)
     run(*fit)
-    assert "Learnt 4 classes from 48 pictures" in run.told
+    assert "Learned 4 classes from 48 pictures" in run.told
     assert "12 could not be read and were left out:" in run.told
     assert "dark/bad00 [red].png: the file is empty" in run.told
     assert "dark/bad09 [red].png" in run.told
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_summed_up(run: Any, photos: Path, tmp_path: Path
     assert "... and 2 more." in run.told
     (tmp_path / "m.ow").unlink()
     run(*fit, "--on-error", "stop", code=1)
-    assert run.err.startswith("Error: dark/bad00 [red].png: the file is empty")
+    assert "dark/bad00 [red].png: the file is empty" in run.err
     assert not (tmp_path / "m.ow").exists()
 
 
@@ -173,7 +173,10 @@ def test_an_interrupt_keeps_what_was_done(
     monkeypatch.setattr(Pixels, "transform", interrupted)
     fit = ("fit", photos, "-o", tmp_path / "m.ow", "--extractor", "pixels", "--workers", 1, *FAST)
     run(*fit, code=130)
-    assert f"Interrupted after {done[0]} of 48. What was done is kept; the same command goes on" in run.told
+    assert (
+        f"Interrupted after {done[0]} of 48. The features made so far are kept; the same command goes"
+        in run.told
+    )
     assert not (tmp_path / "m.ow").exists()
     sizes: list[int] = []
     monkeypatch.setattr(
@@ -251,9 +254,9 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, photos: Path, model: P
         (("recognize", model, tmp_path / "vectors.csv"), "on features of pixels"),
         (("recognize", model, tmp_path / "texts.txt"), "pixels takes pictures"),
         (("recognize", model, photos, "--extractor", "ngrams"), "on features of pixels"),
-        (("recognize", tmp_path / "vectors.ow", photos), "learnt on plain vectors of 2 numbers"),
+        (("recognize", tmp_path / "vectors.ow", photos), "learned on plain vectors of 2 numbers"),
         (("recognize", model, photos, "--sheet", tmp_path / "nowhere" / "s.html"), "does not exist"),
-        (("learn", tmp_path / "vectors.ow", photos), "learnt on plain vectors of 2 numbers"),
+        (("learn", tmp_path / "vectors.ow", photos), "learned on plain vectors of 2 numbers"),
         (("learn", model, photos / "dark"), "--label"),
         (("extract", photos, "-o", tmp_path / "f.csv"), "written as .npz"),
         (("extract", photos, "-o", tmp_path / "nowhere" / "f.npz"), "does not exist"),
@@ -291,7 +294,7 @@ def test_sentences(run: Any, tmp_path: Path) -> None:
         "--components",
         2,
     )
-    assert "Learnt 3 classes from 48 texts" in run.told
+    assert "Learned 3 classes from 48 texts" in run.told
     (tmp_path / "new.txt").write_text("will it rain on Sunday\nplay the music tomorrow\n<b>qzxv</b> jjkw\n")
     rows = list(csv.DictReader(run("recognize", tmp_path / "q.ow", tmp_path / "new.txt").splitlines()))
     assert [row["text"] for row in rows][:2] == ["will it rain on Sunday", "play the music tomorrow"]

@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 import openworld
-from openworld.cli import streaming
+from openworld import samples
 from openworld.data import streams
 from openworld.distributed import answering, learning
 
@@ -47,6 +47,7 @@ def vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray
     """Twenty parts in `x.npy`, with labels beside it."""
     for name, size in SIZES.items():
         monkeypatch.setitem(streams.open_stream.__kwdefaults__, name, size)
+    monkeypatch.setitem(learning.fit.__kwdefaults__, "held_in_memory", 0)
     random = np.random.default_rng(1)
     y = np.array(["ant", "bee", "cat", "dog"])[random.integers(0, 4, N)]
     centres = {name: 8 * random.standard_normal(D) for name in np.unique(y)}
@@ -88,7 +89,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[int]:
 def test_fit_learn_recognize_a_stream(run: Any, vectors: Any, tmp_path: Path) -> None:
     X, y = vectors
     run("fit", tmp_path / "x.npy", "-o", tmp_path / "m.ow")
-    assert "Learnt 4 classes from 2,000 samples" in run.told
+    assert "Learned 4 classes from 2,000 samples" in run.told
     whole = openworld.OpenWorldRecognizer().fit(X, y)
     assert np.array_equal(openworld.load(tmp_path / "m.ow").predict(X), whole.predict(X))
     new = pa.table({**{f"f{i}": X[:60, i] + 90 for i in range(D)}, "label": ["eel"] * 60})
@@ -96,7 +97,7 @@ def test_fit_learn_recognize_a_stream(run: Any, vectors: Any, tmp_path: Path) ->
     assert "unknown" in run("recognize", tmp_path / "m.ow", tmp_path / "new.arrow")
     assert "60 of 60 answers are right" in run.told
     run("learn", tmp_path / "m.ow", tmp_path / "new.arrow")
-    assert "Learnt 60 samples, 1 new class; 5 classes known now" in run.told
+    assert "Learned 60 samples, 1 new class; 5 classes known now" in run.told
     answers = list(csv.DictReader(run("recognize", tmp_path / "m.ow", tmp_path / "new.arrow").splitlines()))
     assert {row["answer"] for row in answers} == {"eel"}
     assert [row["sample"] for row in answers] == [str(i + 1) for i in range(60)]
@@ -135,9 +136,9 @@ def test_learning_goes_on_after_a_kill(
     arguments = ("learn", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "new.ow")
     run_slowly_and_kill((tmp_path / "new.ow.progress" / "state.json").exists, *arguments)
     assert not (tmp_path / "new.ow").exists()
-    learnt = calls(monkeypatch, learning, "learn_part")
+    learned = calls(monkeypatch, learning, "learn_part")
     run(*arguments)
-    assert learnt == [1600, 1700, 1800, 1900]  # the sum over the first 16 parts was kept
+    assert learned == [1600, 1700, 1800, 1900]  # the sum over the first 16 parts was kept
     assert not (tmp_path / "new.ow.progress").exists()
     resumed, whole = openworld.load(tmp_path / "new.ow"), few.partial_fit(X, y)
     assert resumed.statistics_.counts.sum() == 300 + N
@@ -153,10 +154,10 @@ def test_answers_go_on_after_a_kill(
     summary = run.told
     arguments = ("recognize", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "a.csv")
     folder = tmp_path / "a.csv.progress"
-    run_slowly_and_kill(lambda: len(list(folder.glob("*.json"))) >= 4, *arguments)
-    n_done = len(list(folder.glob("*.json")))
+    run_slowly_and_kill(lambda: len(list(folder.glob("*.tally"))) >= 4, *arguments)
+    n_done = len(list(folder.glob("*.tally")))
     assert not (tmp_path / "a.csv").exists()
-    (folder / f"{n_done:08d}.csv").write_text("half a li")  # as a part cut short by the kill would leave it
+    (folder / f"{n_done:08d}.part").write_text("half a li")  # as a part cut short by the kill would leave it
     answered = calls(monkeypatch, answering, "_answer")
     run(*arguments)
     assert answered == list(range(PART * n_done, N, PART))
@@ -169,8 +170,8 @@ def test_answers_of_another_model_are_not_kept(run: Any, vectors: Any, tmp_path:
     folder = tmp_path / "a.csv.progress"
     folder.mkdir()
     (folder / "key").write_text("of something else")
-    (folder / "00000000.csv").write_text("1,wrong,False,wrong,0\r\n")
-    (folder / "00000000.json").write_text('{"samples": 1}')
+    (folder / "00000000.part").write_text("1,wrong,False,wrong,0\r\n")
+    (folder / "00000000.tally").write_text('{"samples": 1}')
     openworld.save(openworld.OpenWorldRecognizer(n_lifted=0).fit(X, y), tmp_path / "m.ow")
     run("recognize", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "a.csv")
     assert "wrong" not in (tmp_path / "a.csv").read_text()
@@ -192,25 +193,11 @@ def test_an_interrupt_says_what_is_kept(
     assert "Interrupted after 1,700 of 2,000. What was done is kept in" in run.told
 
 
-def test_large_files_are_streamed_and_small_ones_are_not(
-    run: Any, vectors: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, y = vectors
-    table = pa.table({"features": X.tolist(), "label": y})
-    pa.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=150)
-    assert streaming.open_streamed(str(tmp_path / "x.parquet"), dask=None) is None
-    monkeypatch.setattr(streaming, "HELD_IN_MEMORY", 1000)
-    stream = streaming.open_streamed(str(tmp_path / "x.parquet"), dask=None)
-    assert stream is not None
-    assert len(stream) == N
-    np.savez(tmp_path / "x.npz", X=X, y=y)
-    assert streaming.open_streamed(str(tmp_path / "x.npz"), dask=None) is None
-
-
 def test_pictures_are_streamed(
     run: Any, own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "ITEMS_HELD", 10)
+    monkeypatch.setitem(samples.open_samples.__kwdefaults__, "items_in_a_part", 10)
+    monkeypatch.setitem(learning.fit.__kwdefaults__, "held_in_memory", 0)
     random = np.random.default_rng(0)
     for name, level in (("dark", 40), ("light", 200)):
         (tmp_path / "pictures" / name).mkdir(parents=True)
@@ -219,7 +206,7 @@ def test_pictures_are_streamed(
             Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{i}.png")
     (tmp_path / "pictures" / "dark" / "broken.png").write_bytes(b"no")
     run("fit", tmp_path / "pictures", "-o", tmp_path / "m.ow", "--extractor", "pixels", "--recognizer", "ncm")
-    assert "Learnt 2 classes from 24 pictures" in run.told
+    assert "Learned 2 classes from 24 pictures" in run.told
     assert "broken.png" in run.told
     run("recognize", tmp_path / "m.ow", tmp_path / "pictures", "-o", tmp_path / "a.csv")
     rows = table(tmp_path / "a.csv")
@@ -239,11 +226,8 @@ def test_a_local_cluster(run: Any, vectors: Any, tmp_path: Path) -> None:
 def test_what_cannot_be_done(run: Any, vectors: Any, tmp_path: Path) -> None:
     X, y = vectors
     openworld.save(openworld.OpenWorldRecognizer(n_lifted=0).fit(X, y), tmp_path / "m.ow")
-    run("recognize", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "a.json", code=1)
-    assert "written as .csv" in run.told
-    np.savez(tmp_path / "x.npz", X=X, y=y)
-    run("fit", tmp_path / "x.npz", "-o", tmp_path / "m.ow", "--dask", "local", code=1)
-    assert "a cluster reads" in run.told
+    run("recognize", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "a.txt", code=1)
+    assert "written as .csv, .json, .jsonl, .parquet" in run.told
     np.save(tmp_path / "bare.npy", X)
     run("fit", tmp_path / "bare.npy", "-o", tmp_path / "m.ow", code=1)
     assert "no labels" in run.told

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from openworld.data.dataset import LETTERS, Dataset, load_dataset
-from openworld.data.tables import DataError
+from openworld.data.errors import DataError
 
 X = np.arange(12.0).reshape(6, 2)
 y = np.array(["a", "a", "b", "b", "c", "c"])
@@ -58,7 +58,7 @@ def test_npz_with_a_test_part(tmp_path: Path) -> None:
         ({"X": X, "y": y[:4]}, "6 samples but labels of shape (4,)"),
         ({"X": X, "y": y[:, None]}, "labels of shape (6, 1)"),
         ({"X": X, "y": y, "groups": y[:4]}, "groups has 4 values"),
-        ({"X": X * [1, np.nan], "y": y}, "sample 1, feature number 2: nan"),
+        ({"X": X * [1, np.nan], "y": y}, "sample 1, feature number 2: the value is missing"),
         ({"X": X.reshape(6, 2, 1), "y": y}, "must be a table"),
         ({"X": X.astype(str), "y": y}, "must be numbers"),
         ({"X_train": X, "y_train": y, "X_test": X}, "needs arrays X and y; it has X_train, y_train, X_test"),

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from PIL import Image as PILImage
 
+from openworld.data.columns import Columns
+from openworld.data.errors import DataError
 from openworld.data.hugging_face import from_hugging_face
 from openworld.data.sources import as_source
-from openworld.data.tables import DataError
 
 
 @dataclass
@@ -77,7 +78,7 @@ def test_files_are_not_decoded_where_that_can_be_asked_for(tmp_path: Path) -> No
     ]
     source = from_hugging_face(Castable({"image": Image()}, rows))
     first, second, third = source
-    assert not source.labelled
+    assert not source.labeled
     assert (first.name, first.read(), second.read()) == ("row 1 (1.png)", b"one", b"two")
     with pytest.raises(DataError, match="neither a picture nor a path"):
         third.read()
@@ -86,7 +87,7 @@ def test_files_are_not_decoded_where_that_can_be_asked_for(tmp_path: Path) -> No
 def test_texts() -> None:
     rows = [{"id": "7", "text": "what now", "intent": "ask"}, {"id": "8", "text": None, "intent": None}]
     features = {"id": Value("string"), "text": Value("string"), "intent": Value("string")}
-    source = from_hugging_face(StandIn(features, rows), label_column="intent")
+    source = from_hugging_face(StandIn(features, rows), columns=Columns(label="intent"))
     assert source.kind == "text"
     assert [(item.name, item.label, item.read()) for item in source] == [
         ("what now", "ask", b"what now"),

@@ -10,8 +10,8 @@ import pytest
 from scipy.io import savemat
 
 from openworld.data.dataset import load_dataset
+from openworld.data.errors import DataError
 from openworld.data.ilsvrc import N_WORDS, read_visual_words
-from openworld.data.tables import DataError
 
 
 def save_words(path: Path, pictures: list[list[int]]) -> None:

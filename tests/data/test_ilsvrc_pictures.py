@@ -9,9 +9,9 @@ import pytest
 from scipy.io import savemat
 
 from openworld.data.dataset import Dataset
+from openworld.data.errors import DataError
 from openworld.data.ilsvrc_pictures import Synset, read_classes
 from openworld.data.sources import Source, open_source
-from openworld.data.tables import DataError
 from openworld.evaluation.split import make_split
 
 TENCH, SHARK, FISH = "n01440764", "n01484850", "n02512053"

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from openworld.data import parquet_items
+from openworld.data.columns import Columns
+from openworld.data.errors import DataError
 from openworld.data.sources import Source, open_source
-from openworld.data.tables import DataError
 
 
 def stored(path: Path, columns: dict[str, Any], **more: Any) -> Source | None:
@@ -45,10 +46,19 @@ def test_as_hugging_face_writes_it(tmp_path: Path) -> None:
 
 
 def test_texts(tmp_path: Path) -> None:
-    source = stored(tmp_path / "t.parquet", {"text": ["a b", ""], "label": [3, 4], "length": [3, 0]})
+    source = stored(tmp_path / "t.parquet", {"text": ["a b", ""], "label": [3, 4], "note": ["x", "y"]})
     assert source is not None
     assert source.kind == "text"
     assert content(source) == [("a b", "3", b"a b"), ("row 2", "4", b"")]
+
+
+def test_texts_and_numbers_need_a_word_from_the_user(tmp_path: Path) -> None:
+    columns = {"text": ["a b", ""], "label": [3, 4], "length": [3, 0]}
+    with pytest.raises(DataError, match=r"--text-column text .* or --feature-columns length"):
+        stored(tmp_path / "t.parquet", columns)
+    chosen = open_source(tmp_path / "t.parquet", columns=Columns(text="text"))
+    assert content(chosen) == [("a b", "3", b"a b"), ("row 2", "4", b"")]
+    assert open_source(tmp_path / "t.parquet", columns=Columns(features=("length",))) is None
 
 
 def test_many_rows_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,5 +81,5 @@ def test_what_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is nothing in it"):
         stored(tmp_path / "e.parquet", pa.table({"text": pa.array([], pa.string())}))
     stored(tmp_path / "t.parquet", {"text": ["a"]})
-    with pytest.raises(DataError, match="no column named 'kind'"):
-        open_source(tmp_path / "t.parquet", label_column="kind")
+    with pytest.raises(DataError, match='no column named "kind"'):
+        open_source(tmp_path / "t.parquet", columns=Columns(label="kind"))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from openworld.data import picture_files
+from openworld.data.errors import DataError
 from openworld.data.sources import Source, open_source
-from openworld.data.tables import DataError
 
 
 def put(root: Path, *names: str) -> Path:
@@ -43,7 +43,7 @@ def test_the_first_folder_is_the_label(tmp_path: Path) -> None:
         ("dog/a.jpg", "dog"),
         ("dog/b.PNG", "dog"),
     ]
-    assert source.labelled
+    assert source.labeled
     assert source.labels_are_folders
     assert [item.read().decode() for item in source] == [item.name for item in source]
 
@@ -57,7 +57,7 @@ def test_what_is_no_picture_or_hidden_is_left_out(tmp_path: Path) -> None:
 def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
     source = opened(put(tmp_path, "2.png", "1.png"))
     assert listed(source) == [("1.png", None), ("2.png", None)]
-    assert not source.labelled
+    assert not source.labeled
 
 
 def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:

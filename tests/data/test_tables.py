@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from openworld.data.tables import DataError, Samples, read_samples
+from openworld.data.columns import Columns
+from openworld.data.errors import DataError
+from openworld.data.streams import open_stream
+
+
+def read_samples(path: Path, label_column: str | None = None) -> SimpleNamespace:
+    stream = open_stream(path, columns=Columns(label_column))
+    batch = stream.read()
+    return SimpleNamespace(
+        X=batch.X,
+        y=batch.y,
+        feature_names=stream.feature_names,
+        names=batch.names,
+        extractor=stream.extractor,
+    )
 
 
 def csv_file(tmp_path: Path, text: str | bytes) -> Path:
@@ -36,7 +51,6 @@ def test_every_format_gives_the_same_samples(tmp_path: Path) -> None:
     for name in ("t.npz", "t.npy", "t.csv", "t.parquet", "lists.PARQUET"):
         samples = read_samples(tmp_path / name)
         assert np.array_equal(samples.X, X), name
-        assert len(samples) == 3
         if name == "t.npy":
             assert samples.y is None
         else:
@@ -66,10 +80,6 @@ def test_csv_quoted_line_breaks(tmp_path: Path) -> None:
     assert samples.feature_names == ["first\nfeature"]
     assert samples.y is not None
     assert samples.y.tolist() == ["two\nlines", "b"]
-
-
-def test_two_columns_of_one_name_are_two_features(tmp_path: Path) -> None:
-    assert read_samples(csv_file(tmp_path, "a,a,label\n1,2,x\n3,4,y\n")).X.tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +142,7 @@ def test_the_label_column_can_be_named(tmp_path: Path) -> None:
         y = read_samples(path, label_column="kind").y
         assert y is not None
         assert y.tolist() == ["a", "b"]
-        with pytest.raises(DataError, match="named 'colour'"):
+        with pytest.raises(DataError, match=r"named [\"']colour"):
             read_samples(path, label_column="colour")
 
 
@@ -145,7 +155,7 @@ def test_without_labels(tmp_path: Path) -> None:
     ):
         assert read_samples(path).y is None
     np.save(tmp_path / "t.npy", np.eye(2))
-    with pytest.raises(DataError, match="no labels"):
+    with pytest.raises(DataError, match=r"Its labels are in .*t\.labels\.npy"):
         read_samples(tmp_path / "t.npy", label_column="y")
 
 
@@ -157,14 +167,16 @@ def test_without_labels(tmp_path: Path) -> None:
         ("a,label\n", "no samples"),
         ("a,b,label\n1,2,x\n3,4\n", "line 3 has 2 values, the header 3"),
         ("a,b,label\n1,2,x\n3,4,Smith, Jo\n", "line 3 has 4 values, the header 3"),
-        ("a,b,label\n1,2,x\n3,four,y\n", "'four' to float64 at row 1, column 2"),
-        ("a,label\n1,x\n,y\n", "row 1"),
-        ("a,label\n1,x\n2,\n", "sample 2 has no label"),
-        ("a,b,label\n1,2,x\n3,nan,y\n", "sample 2, feature b: nan is not a finite number"),
-        ("a,b,label\n1,2,x\n-inf,3,y\n", "sample 2, feature a: -inf"),
-        ("a;label\n1;x\n", "'1;x'"),
-        ("a,label\n1,M\u00fcller\n".encode("latin-1"), "not a sound .csv"),
-        (b"\xff\xfe\x00a", "not a sound .csv"),
+        ("a,b,label\n1,2,x\n3,four,y\n", "line 3, column \"b\": 'four' is not a number"),
+        ("a,label\n1,x\n,y\n", 'line 3, column "a": the value is missing. Use --missing drop'),
+        ("a,label\n1,x\n2,\n", 'line 3, column "label": the sample has no label'),
+        ("a,b,label\n1,2,x\n3,nan,y\n", 'line 3, column "b": the value is missing'),
+        ("a,b,label\n1,2,x\n-inf,3,y\n", 'line 3, column "a": -inf is not a finite number'),
+        ("a,a,label\n1,2,x\n", '2 columns are named "a"'),
+        ("5.1,3.5,cat\n4.9,3.0,cat\n", "its first line has values in place of names: 5.1, 3.5, cat"),
+        ("a,born,label\n1,2020-01-02,x\n", "'2020-01-02' is a date or time. Its columns are: a, born"),
+        ("a,kind\n1,cat\n", 'If "kind" is the label, use --label-column kind.'),
+        (b"\xff\xfea\x00b", "not text in utf-16"),
     ],
 )
 def test_csv_errors_name_the_file_and_the_place(tmp_path: Path, text: str | bytes, words: str) -> None:
@@ -179,12 +191,12 @@ def test_csv_errors_name_the_file_and_the_place(tmp_path: Path, text: str | byte
     [
         ({"a": [1.0, 2.0], "label": ["x", None]}, "sample 2 has no label"),
         ({"a": [1.0, 2.0], "label": [None, 4]}, "sample 1 has no label"),
-        ({"a": [1.0, None], "label": [1, 2]}, "sample 2, feature a: nan"),
+        ({"a": [1.0, None], "label": [1, 2]}, 'sample 2, column "a": the value is missing'),
         ({"a": ["u", "v"]}, "must be numbers"),
         ({"features": [[1.0], [2.0, 3.0, 4.0]]}, "sample 2 does not have as many features"),
         ({"features": [[1.0], None]}, "sample 2 does not have as many features"),
         ({"features": [["u"], ["v"]]}, "must be numbers"),
-        ({"features": [[1.0, 2.0], [3.0, None]]}, "sample 2, feature number 2"),
+        ({"features": [[1.0, 2.0], [3.0, None]]}, "sample 2, feature number 2: the value is missing"),
         ({"label": [1, 2]}, "no feature columns"),
         ({"a": pa.array([], pa.float64())}, "no samples"),
     ],
@@ -208,7 +220,7 @@ def test_parquet_errors_name_the_file_and_the_place(
         ({"X": np.ones((0, 3))}, "no samples"),
         ({"X": np.array([["a"]])}, "must be numbers"),
         ({"X": np.array([[1j]])}, "must be numbers"),
-        ({"X": np.array([[0.0, np.nan]])}, "sample 1, feature number 2: nan"),
+        ({"X": np.array([[0.0, np.nan]])}, "sample 1, feature number 2: the value is missing"),
     ],
 )
 def test_npz_errors_name_the_file_and_the_place(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
@@ -223,7 +235,7 @@ def test_a_bad_number_far_down_is_found(tmp_path: Path) -> None:
     X = np.zeros((10_000, 3), dtype=np.float32)
     X[9_998, 1] = np.inf
     np.save(tmp_path / "t.npy", X)
-    with pytest.raises(DataError, match="sample 9999, feature number 2: inf"):
+    with pytest.raises(DataError, match="sample 9,999, feature number 2: inf"):
         read_samples(tmp_path / "t.npy")
 
 
@@ -244,15 +256,10 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
 
 
 def test_endings(tmp_path: Path) -> None:
-    for name in ("t.xlsx", "table"):
-        with pytest.raises(DataError, match=r"give \.npz, \.npy, \.csv, \.parquet"):
-            read_samples(tmp_path / name)
+    with pytest.raises(DataError, match=r"cannot read a file without ending; vectors are in \.csv"):
+        read_samples(tmp_path / "table")
     with pytest.raises(FileNotFoundError, match="no such file"):
         read_samples(tmp_path / "t.csv")
-
-
-def test_samples_have_a_length() -> None:
-    assert len(Samples(np.eye(3), None)) == 3
 
 
 def test_features_know_where_they_come_from(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import distributed
-from openworld.data.streams import Stream, open_stream
-from openworld.distributed.engine import Cluster
+from openworld.data.stream import Stream
+from openworld.data.streams import open_stream
+from openworld.distributed.cluster import Cluster
 
 N, D, K = 2600, 6, 8
 
@@ -52,3 +54,18 @@ def stream(tmp_path: Path, data: tuple[np.ndarray, np.ndarray]) -> Stream:
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "x.labels.npy", y)
     return open_stream(tmp_path / "x.npy", batch_bytes=50 * 4 * D, part_bytes=130 * 4 * D)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPENWORLD_CACHE", str(tmp_path / "cache"))
+    random = np.random.default_rng(0)
+    for name, level in (("dark", 40), ("light", 200)):
+        folder = tmp_path / "pictures" / name
+        folder.mkdir(parents=True)
+        for i in range(12):
+            pixels = np.clip(level + 20 * random.standard_normal((16, 16, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"{i:02d}.png")
+    (tmp_path / "pictures" / "light" / "broken.png").write_bytes(b"no picture")
+    Image.new("RGB", (16, 16)).save(tmp_path / "pictures" / "loose.png")
+    return tmp_path / "pictures"

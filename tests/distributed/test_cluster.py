@@ -21,8 +21,9 @@ from openworld import (
     OpenWorldRecognizer,
     SoftmaxThreshold,
 )
-from openworld.data.streams import Stream, open_stream
-from openworld.data.tables import DataError
+from openworld.data.errors import DataError
+from openworld.data.stream import Stream
+from openworld.data.streams import open_stream
 from openworld.distributed import (
     HERE,
     class_statistics,
@@ -30,12 +31,12 @@ from openworld.distributed import (
     fit,
     fit_metric,
     learn,
-    open_items,
     recognize,
     write_features,
 )
-from openworld.distributed.engine import Cluster
+from openworld.distributed.cluster import Cluster
 from openworld.recognition import ClassStatistics
+from openworld.samples import Extraction, open_samples
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -64,7 +65,10 @@ def test_statistics(engine: Cluster, stream: Stream, data: Data) -> None:
 
 
 def test_open_world_recognizer(engine: Cluster, stream: Stream, data: Data) -> None:
-    there, here = (fit(OpenWorldRecognizer(n_lifted=0), stream, where).model for where in (engine, HERE))
+    there, here = (
+        fit(OpenWorldRecognizer(n_lifted=0), stream, where, held_in_memory=0).model
+        for where in (engine, HERE)
+    )
     assert same(there.statistics_, here.statistics_)
     assert there.calibration_ == here.calibration_
     expected = here.predict(data[0])
@@ -78,7 +82,9 @@ def test_open_world_recognizer(engine: Cluster, stream: Stream, data: Data) -> N
 def test_metric_and_calibration_of_the_recognizers_by_means(
     engine: Cluster, stream: Stream, data: Data, kind: Any
 ) -> None:
-    there, here = (fit(kind(NCMMetric(3, max_iter=4)), stream, where).model for where in (engine, HERE))
+    there, here = (
+        fit(kind(NCMMetric(3, max_iter=4)), stream, where, held_in_memory=0).model for where in (engine, HERE)
+    )
     assert np.allclose(there.metric_.W_, here.metric_.W_, rtol=1e-10)
     assert there.tau_ == pytest.approx(here.tau_, rel=1e-10)
     assert np.array_equal(answers(there, stream, engine), answers(here, stream, HERE))
@@ -185,7 +191,9 @@ def test_features_of_pictures(engine: Cluster, tmp_path: Path) -> None:
         folder = tmp_path / "pictures" / ("odd" if i % 2 else "even")
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(random.integers(0, 255, (8, 8, 3), dtype=np.uint8)).save(folder / f"{i}.png")
-    stream = open_items(tmp_path / "pictures", extractor="pixels", cache=False, items_in_a_part=4)
+    stream = open_samples(
+        tmp_path / "pictures", extraction=Extraction("pixels", cache=False), items_in_a_part=4
+    )
     there = write_features(stream, str(tmp_path / "there"), engine)
     here = write_features(stream, str(tmp_path / "here"), HERE)
     assert len(there) == len(here) == 3
@@ -195,7 +203,7 @@ def test_features_of_pictures(engine: Cluster, tmp_path: Path) -> None:
 
 
 def test_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openworld.distributed.engine._SECONDS_TO_CONNECT", 0.5)
+    monkeypatch.setattr("openworld.distributed.cluster._SECONDS_TO_CONNECT", 0.5)
     with (
         pytest.raises(ValueError, match=r"No Dask scheduler answers at tcp://127.0.0.1:1 .*dask scheduler"),
         connect("tcp://127.0.0.1:1"),

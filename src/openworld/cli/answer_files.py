@@ -178,12 +178,16 @@ class AnswerFile:
             _join_parquet(new, parts)
         elif self.output.suffix == ".json":
             with new.open("w", encoding="utf-8") as whole:
-                lines = (json.loads(line) for path in parts for line in path.open(encoding="utf-8"))
-                write_rows(whole, ([row] for row in lines), as_json=True)
+                write_rows(whole, map(_read_lines, parts), as_json=True)
         else:
             _join_text(new, parts, header=self.output.suffix == ".csv")
         os.replace(new, self.output)
         shutil.rmtree(self.folder)
+
+
+def _read_lines(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 def _join_text(target: Path, parts: list[Path], *, header: bool) -> None:

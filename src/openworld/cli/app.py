@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -50,7 +51,9 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; what a user can mend is told in one line, with exit code 1."""
+    """Run the command line; an error that a user can fix is one line, with exit code 1."""
+    # The commands match the columns of a table by name themselves, and pass plain arrays on.
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
     try:
         app()
     except (OSError, ValueError, TypeError, KeyError, ImportError) as error:

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jinja2 import Environment
 
-from openworld.cli.answer_files import Row, rows_of
-from openworld.data.batch import Batch
-
 if TYPE_CHECKING:
-    from openworld.data.stream import Stream
-    from openworld.distributed import Answers
+    from openworld.cli.answer_files import Row
+    from openworld.data.batch import Batch
+    from openworld.data.sources import Source
 
 SHOWN_PER_GROUP = 60
 SHOWN_IN_ALL = 3000  # or so: a page must not grow without bound
@@ -35,7 +33,9 @@ class Group:
     members: list[int]
 
 
-def write_sheet(path: Path, title: str, recognizer: Any, stream: Stream, answers: list[Answers]) -> None:
+def write_sheet(
+    path: Path, title: str, recognizer: Any, source: Source | None, batch: Batch, rows: list[Row]
+) -> None:
     """Write the page: a single file that needs nothing from elsewhere.
 
     Parameters
@@ -44,18 +44,18 @@ def write_sheet(path: Path, title: str, recognizer: Any, stream: Stream, answers
     title : str
     recognizer : fitted recognizer
         Unknown samples are clustered in its metric.
-    stream : Stream
-        Where the samples came from, to show them.
-    answers : list of Answers
-        With features.
+    source : Source or None
+        Where the pictures or texts came from, to show them.
+    batch : Batch
+        The samples with their features.
+    rows : list of dict
+        The answers, one for each sample.
     """
-    batch = Batch.joined([found.batch for found in answers])
-    rows = [row for found in answers for row in rows_of(found, stream)]
     known, unknown = known_groups(rows), unknown_groups(recognizer, batch.X, rows)
     n_groups = len(known) + len(unknown)
     n_shown = max(FEWEST_SHOWN, min(SHOWN_PER_GROUP, SHOWN_IN_ALL // n_groups))
     shown = {i for group in (*known, *unknown) for i in group.members[:n_shown]}
-    pictures = _thumbnails(stream, batch, shown)
+    pictures = _thumbnails(source, batch, shown)
     names = batch.names or [f"sample {row['sample']}" for row in rows]
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         files("openworld.cli").joinpath("templates/contact_sheet.html.jinja").read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def write_sheet(path: Path, title: str, recognizer: Any, stream: Stream, answers
         known=[view(group) for group in known],
         unknown=[view(group) for group in unknown],
         failures=batch.failures,
-        text=stream.noun != "picture",
+        text=source is None or source.kind == "text",
     )
     path.write_text(page, encoding="utf-8")
 
@@ -115,16 +115,16 @@ def unknown_groups(recognizer: Any, X: Any, rows: list[Row]) -> list[Group]:
     return groups
 
 
-def _thumbnails(stream: Stream, batch: Batch, wanted: set[int]) -> dict[int, str]:
+def _thumbnails(source: Source | None, batch: Batch, wanted: set[int]) -> dict[int, str]:
     """Return small pictures as data addresses, for the wanted positions; read once more from the source."""
-    if stream.source is None or stream.source.kind == "text":
+    if source is None or source.kind == "text":
         return {}
     names = batch.names or []
     positions: dict[str, list[int]] = {}
     for i in sorted(wanted):
         positions.setdefault(names[i], []).append(i)
     found = {}
-    for item in stream.source:
+    for item in source:
         if item.name in positions:
             with suppress(OSError, ValueError):  # it was read before, but may be gone by now
                 found.update(dict.fromkeys(positions.pop(item.name), _thumbnail(item.read())))

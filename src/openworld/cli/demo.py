@@ -22,7 +22,7 @@ def demo(
     port: Annotated[int, typer.Option(help="The port of the page; 0 takes a free one.")] = 8000,
     seed: Annotated[int, typer.Option(help="Chooses which letters are known and which are new.")] = 1,
 ) -> None:
-    """Serve 50 known letters while others stream in as unknown: open the page, name them, see them learnt.
+    """Serve 50 known letters while others stream in as unknown: open the page, name them, see them learned.
 
     The letters are drawn in the typefaces that come with matplotlib. What you name is kept in the folder's
     database, and the next `openworld demo` goes on with it.

@@ -70,6 +70,7 @@ def evaluate(
             workers=workers,
             progress=lambda done, total, what: progress.update(done, total, f"{chosen.name}: {what}"),
         )
+        progress.update(progress.done, progress.total, "Drawing")
         page = write_report(output)
     _tell(output, page)
 

@@ -1,4 +1,4 @@
-"""`openworld export`: take out of a database what was learnt."""
+"""`openworld export`: take out of a database what was learned."""
 
 from __future__ import annotations
 

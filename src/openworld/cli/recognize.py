@@ -98,9 +98,13 @@ def recognize(
         work.to_stdout(as_json=as_json)
     messages.print(work.tally.words(stream))
     if sheet is not None:
+        from openworld.cli.answer_files import rows_of
         from openworld.cli.contact_sheet import write_sheet
+        from openworld.data.batch import Batch
 
-        write_sheet(sheet, f"{model.name}: {Path(data).name}", recognizer, stream, work.kept)
+        batch = Batch.joined([found.batch for found in work.kept])
+        rows = [row for found in work.kept for row in rows_of(found, stream)]
+        write_sheet(sheet, f"{model.name}: {Path(data).name}", recognizer, stream.source, batch, rows)
         messages.print(f"Wrote {sheet}.")
     report_left_out(stream, 0, work.tally.failures)
 

@@ -103,6 +103,7 @@ class DelimitedFile:
         n_columns = len(self.columns)
         with open_text(self.path, self.encoding) as file:
             reader = csv.reader(file, delimiter=self.delimiter)
+            line = 1
             try:
                 next(reader, None)
                 line = reader.line_num + 1
@@ -117,7 +118,7 @@ class DelimitedFile:
                         yield line, row
                     line = reader.line_num + 1
             except csv.Error as error:
-                raise DataError(f"{self.path}: line {reader.line_num + 1}: {error}.") from error
+                raise DataError(f"{self.path}: line {line}: {error}.") from error
 
 
 _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}

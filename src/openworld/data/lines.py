@@ -36,8 +36,6 @@ def open_lines(path: Path, columns: Columns) -> Source | None:
         return _json_lines(path, columns)
     if ending == ".txt":
         return _plain(path)
-    if ending in (".xlsx", ".xls", ".ods"):
-        raise DataError(f"{path}: a spreadsheet. Save the sheet as CSV (UTF-8) and give that file.")
     return None
 
 

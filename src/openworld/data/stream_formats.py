@@ -88,7 +88,12 @@ def format_of(path: str) -> Format:
         return _Table(_ArrowFile)
     if ending == ".npy":
         return _Npy()
-    raise DataError(f"{path}: only .parquet, .arrow, .feather, .ipc and .npy files are read as a stream.")
+    if ending in (".xlsx", ".xls", ".ods"):
+        raise DataError(f"{path}: a spreadsheet. Save the sheet as CSV (UTF-8) and give that file.")
+    raise DataError(
+        f"{path}: cannot read {ending or 'a file without ending'}; vectors are in .csv, .tsv, .npz, .npy, "
+        ".parquet, .arrow, .feather or .ipc files."
+    )
 
 
 def open_file(path: str) -> IO[bytes]:
