@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
 import openworld
+from openworld.cli.app import app
 
 
 @pytest.fixture
@@ -140,7 +142,10 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
         (("fit", tmp_path / "other.npz", "-o", new), "no array named 'X'"),
         (("fit", table, "-o", tmp_path / "nowhere" / "m.ow"), "does not exist"),
         (("fit", table, "-o", new, "--label-column", "colour"), 'no column named "colour"'),
-        (("fit", table, "-o", new, "--recognizer", "nno", "--tau", "-1"), "tau must be a positive number"),
+        (
+            ("fit", table, "-o", new, "--recognizer", "nno", "--tau", "-1"),
+            "'tau' parameter of NearestNonOutlier must be",
+        ),
         (("fit", table, "-o", new, "--tau", "1"), "no meaning for openworld"),
         (("fit", table, "-o", new, "--components", "2"), "no meaning for openworld"),
         (("fit", table, "-o", new, "--recognizer", "nno", "--components", "99"), "number of features"),
@@ -192,3 +197,17 @@ def test_demo_tells_the_whole_story(run: Any, tmp_path: Path) -> None:
     assert float(rows["letters never named"]["right after"]) > 0.7
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert len(openworld.load(tmp_path / "demo" / "letters.ow").classes_) > 75
+
+
+def test_every_command_has_json() -> None:
+    group = typer.main.get_command(app)
+    commands = dict(group.commands)
+    keys = commands.pop("key")
+    commands |= {f"key {name}": command for name, command in keys.commands.items()}
+    assert len(commands) >= 13
+    without = [
+        name
+        for name, command in commands.items()
+        if not any("--json" in option.opts for option in command.params)
+    ]
+    assert not without

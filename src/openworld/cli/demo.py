@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,9 @@ def demo(
     ] = False,
     port: Annotated[int, typer.Option(help="The port of the page; 0 takes a free one.")] = 8000,
     seed: Annotated[int, typer.Option(help="Chooses which letters are known and which are new.")] = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the address, or the accuracies, as JSON.")
+    ] = False,
 ) -> None:
     """Serve 50 known letters while others stream in as unknown: open the page, name them, see them learned.
 
@@ -34,7 +38,7 @@ def demo(
 
     output.mkdir(parents=True, exist_ok=True)
     if in_terminal:
-        tell_in_terminal(output, seed)
+        tell_in_terminal(output, seed, as_json=as_json)
         return
     need("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", extra="service")
     from openworld.cli.database import plain_errors
@@ -53,6 +57,9 @@ def demo(
     )
 
     def say(address: str) -> None:
+        if as_json:
+            typer.echo(json.dumps({"address": address}))
+            return
         typer.echo(f"\nOpen {address} in a browser: new letters are streaming in. Ctrl+C ends it.")
 
     with plain_errors():

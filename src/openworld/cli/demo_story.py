@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from openworld.data.letters import Letters
@@ -15,7 +18,7 @@ TEST_FACES = ("DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif-Bold", "STIXG
 N_STARTING = N_NEW = N_NEVER = 50
 
 
-def tell_in_terminal(output: Path, seed: int) -> None:
+def tell_in_terminal(output: Path, seed: int, *, as_json: bool = False) -> None:
     """Run the loop and write the model, the table and the figure."""
     from rich.console import Console
 
@@ -24,7 +27,10 @@ def tell_in_terminal(output: Path, seed: int) -> None:
     from openworld.cli.demo_figure import draw
 
     story = tell(draw_letters(), seed, messages.print)
-    Console().print(_table(story))
+    if as_json:
+        typer.echo(json.dumps({"named": story.n_named, "before": story.before, "after": story.after}))
+    else:
+        Console().print(_table(story))
     save(story.recognizer, output / "letters.ow")
     (output / "accuracy.csv").write_text(_csv(story), encoding="utf-8")
     draw(story, output / "demo.png")

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from openworld.cli.options import JsonOption
+
 
 def evaluate(
     experiment: Annotated[
@@ -36,6 +38,7 @@ def evaluate(
         int | None,
         typer.Option(help="Number of processes (default: one per core)."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run an open-world experiment and write its tables, figures and report.
 
@@ -72,7 +75,7 @@ def evaluate(
         )
         progress.update(progress.done, progress.total, "Drawing")
         page = write_report(output)
-    _tell(output, page)
+    _tell(output, page, as_json=as_json)
 
 
 def _extract(name: str) -> None:
@@ -89,8 +92,11 @@ def _extract(name: str) -> None:
         report_left_out(stream, batch.n_unlabeled, batch.failures)
 
 
-def _tell(output: Path, page: Path) -> None:
-    """Print the findings."""
+def _tell(output: Path, page: Path, *, as_json: bool) -> None:
+    """Print the findings, in words or as JSON."""
+    import json
+    from dataclasses import asdict
+
     from rich.markup import escape
 
     from openworld.cli.console import messages
@@ -99,10 +105,14 @@ def _tell(output: Path, page: Path) -> None:
     from openworld.evaluation.summary import findings
     from openworld.evaluation.table import Table
 
-    facts = read_facts(output)
+    facts, found = read_facts(output), findings(Table.of(read_results(output)))
+    if as_json:
+        summary = {"report": str(page), "seconds": facts["seconds"], "peak_mib": facts["peak_mib"]}
+        typer.echo(json.dumps({**summary, "findings": [asdict(finding) for finding in found]}))
+        return
     for words in scaled_words(facts):
         messages.print(escape(words))
-    for finding in findings(Table.of(read_results(output))):
+    for finding in found:
         messages.print(f"{escape(finding.claim)}: [bold]{finding.verdict}[/]. {escape(finding.evidence)}.")
     messages.print(
         f"{facts['seconds']:.0f} s, {facts['peak_mib']:.0f} MiB peak memory. Wrote {escape(str(page))}."

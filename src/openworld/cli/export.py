@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from openworld.cli.database import DatabaseOption, plain_errors
+from openworld.cli.options import JsonOption
 
 _FORMS = "model (.ow), labelled samples (.npz or .ndjson) or the event log (.ndjson)"
 
@@ -16,12 +18,14 @@ def export(
     what: Annotated[str, typer.Argument(help="model, labelled or log.")],
     output: Annotated[Path, typer.Argument(help="The file to write: .ow, .npz or .ndjson.")],
     database: DatabaseOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the model, the labelled samples or the log of a database to a file.
 
     openworld export model animals.ow --database sqlite:///animals.db
     """
     from openworld.cli.console import messages, need
+    from openworld.cli.loading import require_folder
 
     need("sqlalchemy", "pydantic_settings", extra="service")
     from openworld.service.api.exports import FORMS, write
@@ -30,8 +34,10 @@ def export(
 
     if (what, output.suffix) not in FORMS:
         raise ValueError(f"What can be exported: {_FORMS}; got {what} to {output.name}.")
-    if not output.parent.is_dir():
-        raise FileNotFoundError(f"{output}: the folder {output.parent} does not exist.")
+    require_folder(output)
     with plain_errors(), World.open(load_settings(database=database).database) as world:
         write(world, what, output)
-    messages.print(f"Wrote {output}.")
+    if as_json:
+        typer.echo(json.dumps({"what": what, "file": str(output), "bytes": output.stat().st_size}))
+    else:
+        messages.print(f"Wrote {output}.")

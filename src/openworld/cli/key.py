@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from openworld.cli.database import DatabaseOption, plain_errors
+from openworld.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from openworld.service.auth.keys import ApiKeys
@@ -34,30 +36,45 @@ def create(
         RoleName, typer.Option(help="viewer looks, labeller also names, admin also forgets and goes back.")
     ] = RoleName.labeller,
     database: DatabaseOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a key and print its secret, which is not stored: keep it."""
     from openworld.cli.console import messages
 
     with _api_keys(database) as keys:
         secret = keys.create(name, role.value)
+    if as_json:
+        typer.echo(json.dumps({"name": name, "role": role.value, "secret": secret}))
+        return
     messages.print(f"The key of {name} ({role.value}); it is shown once:", markup=False)
     typer.echo(secret)
 
 
 @app.command("list")
-def list_keys(database: DatabaseOption = None) -> None:
+def list_keys(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """List the keys, without their secrets."""
     with _api_keys(database) as keys:
-        for key in keys.all():
+        found = list(keys.all())
+        if as_json:
+            typer.echo(json.dumps([_described(key) for key in found]))
+            return
+        for key in found:
             revoked = "" if key.revoked_at is None else f"  revoked {key.revoked_at:%Y-%m-%d}"
             typer.echo(f"{key.name}  {key.role}  made {key.created_at:%Y-%m-%d}{revoked}")
 
 
 @app.command()
-def revoke(name: NameArgument, database: DatabaseOption = None) -> None:
+def revoke(name: NameArgument, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """Make a key useless, within seconds."""
     with _api_keys(database) as keys:
         keys.revoke(name)
+    if as_json:
+        typer.echo(json.dumps({"name": name, "revoked": True}))
+
+
+def _described(key: Any) -> dict[str, str | None]:
+    revoked = None if key.revoked_at is None else key.revoked_at.isoformat()
+    return {"name": key.name, "role": key.role, "made": key.created_at.isoformat(), "revoked": revoked}
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,7 @@ def serve(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings; see the docs.")] = None,
     log_format: Annotated[str | None, typer.Option(help="json or console.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
     """Serve a model that goes on learning: page, HTTP API and events at one address.
 
@@ -64,4 +66,8 @@ def serve(
         log_format=log_format,
     )
     with plain_errors():
-        run(settings, lambda address: typer.echo(f"openworld is at {address} (Ctrl+C ends it)"))
+        run(settings, lambda address: typer.echo(_ready(address, as_json=as_json)))
+
+
+def _ready(address: str, *, as_json: bool) -> str:
+    return json.dumps({"address": address}) if as_json else f"openworld is at {address} (Ctrl+C ends it)"

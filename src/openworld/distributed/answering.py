@@ -70,8 +70,7 @@ def recognize(
     progress : callable, optional
         Called with the number of samples done since the last call.
     """
-    # What a model makes when it is first asked is made once, and neither by each thread nor by each worker.
-    _judge(model, np.zeros((1, stream.n_features), dtype=np.float32), 1)
+    model.refresh()  # here, once, and neither by each thread nor by each worker
     wanted = stream.parts if parts is None else parts
     return engine.map(_answer, wanted, model, n_nearest, keep_features, done=progress)
 
@@ -89,11 +88,5 @@ def _answer(part: Any, model: Any, n_nearest: int, keep_features: bool) -> Answe
 
 
 def _judge(model: Any, X: NDArray[Any], n_nearest: int) -> tuple[NDArray[Any], ...]:
-    if not hasattr(model, "judge"):
-        nearest, distances = model.nearest_classes(X, n_nearest)
-        answers = model.predict(X)
-        none = np.full(distances.shape, np.nan)
-        return answers, answers == model.unknown_label_, none[:, 0], nearest, distances, none
     said = model.judge(X, n_nearest)
-    unknown = said.labels == model.unknown_label_
-    return said.labels, unknown, said.membership, said.nearest, said.distances, said.memberships
+    return said.labels, ~said.accepted, said.membership, said.nearest, said.distances, said.memberships

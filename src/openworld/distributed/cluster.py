@@ -12,7 +12,7 @@ from typing import Any
 
 from openworld.distributed.engine import HERE, PARTS_IN_A_SUM, Done, Engine, blocks_of, run
 
-_ATTEMPTS = 3
+_ATTEMPTS = 4
 _SECONDS_TO_CONNECT = 10
 
 
@@ -52,6 +52,9 @@ class Cluster:
             block, future = pending.popleft()
             for attempt in range(_ATTEMPTS):
                 try:
+                    if attempt:  # what the lost worker had is sent again; another may be lost meanwhile
+                        copies = self._share(shared)
+                        future = self._submit(function, block, copies)
                     result = future.result()
                     break
                 except self._lost() as error:
@@ -59,8 +62,6 @@ class Cluster:
                         raise RuntimeError(
                             f"The cluster lost {block[0]} {_ATTEMPTS} times: {error}"
                         ) from error
-                    copies = self._share(shared)
-                    future = self._submit(function, block, copies)
             if done is not None:
                 done(sum(map(len, block)))
             yield result

@@ -21,7 +21,7 @@ from openworld.distributed.checkpoint import Checkpoint
 from openworld.distributed.engine import HERE, PARTS_IN_A_SUM, Done, Engine
 from openworld.distributed.metrics import fit_metric, held_out_share
 from openworld.distributed.sampling import class_counts, draw, gather, is_chosen
-from openworld.recognition import ClassStatistics, NCMMetric, OpenWorldRecognizer
+from openworld.recognition import ClassStatistics, NCMMetric
 from openworld.recognition.class_statistics import ScatterKind
 
 HELD_IN_MEMORY = 256 << 20  # bytes of features; what has more is learned part by part
@@ -141,8 +141,7 @@ def _read(part: Any) -> Batch:
 def _fit_in_parts(
     recognizer: Any, stream: Stream, engine: Engine, progress: Done | None, checkpoint: Checkpoint | None
 ) -> Learned:
-    by_means = not isinstance(recognizer, OpenWorldRecognizer)
-    share = held_out_share(len(stream)) if by_means else 0.0
+    share = 0.0 if recognizer.calibrates_itself else held_out_share(len(stream))
     started = None if checkpoint is None else checkpoint.load()
     if started is None:
         start = _prepared(recognizer, stream, engine, class_counts(stream, engine), share)
@@ -150,7 +149,7 @@ def _fit_in_parts(
         start = started[0].model.without_classes()
     found = _learn_parts(start, stream, engine, share, progress, checkpoint)
     require_samples(stream, found.n_samples, found.failures)
-    if not by_means:
+    if recognizer.calibrates_itself:
         return found
     X, y = gather(stream, engine, share)
     model = found.model
