@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import cdist
-from sklearn.cluster import HDBSCAN
 from sklearn.metrics import adjusted_rand_score
 
-from openworld.discovery import Cancelled, Cluster, Clustering, find_clusters, look_first
-from openworld.discovery.clusters import _by_distance_to_medoid
+from openworld.discovery import Cancelled, Cluster, Clustering, KnownSamples, find_clusters, look_first, split
+from openworld.discovery import clusters as module
 
 
 def blobs(
@@ -24,11 +23,31 @@ def blobs(
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), truth
 
 
+def families(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """40 kinds of things in 20 families."""
+    random = np.random.default_rng(seed)
+    family = random.normal(size=(20, 200))
+    kind = 1.2 * random.normal(size=(40, 200))
+    code = np.repeat(np.arange(40), 12)
+    vectors = family[code // 2] + kind[code] + 0.3 * random.normal(size=(len(code), 200))
+    return vectors.astype(np.float32), code
+
+
+def no_samples(n_features: int) -> KnownSamples:
+    """Known classes without samples: they say where the origin is, and no more."""
+    return KnownSamples(np.empty((0, n_features), dtype=np.float32), np.empty(0, dtype=np.intp))
+
+
 def labels_of(clustering: Clustering, n: int) -> np.ndarray:
     labels = np.full(n, -1)
     for cluster in clustering.clusters:
         labels[cluster.members] = cluster.id
     return labels
+
+
+def singletons(labels: np.ndarray) -> np.ndarray:
+    """Make a cluster of its own of every sample in none: leaving samples out earns nothing."""
+    return np.where(labels < 0, -1 - np.arange(len(labels)), labels)
 
 
 def same(first: Clustering, second: Clustering) -> bool:
@@ -46,20 +65,113 @@ def same(first: Clustering, second: Clustering) -> bool:
 @pytest.mark.parametrize("sizes", [[12], [300], [6, 6], [40, 25, 60, 7], [20] * 30])
 def test_blobs_are_found(sizes):
     vectors, truth = blobs(sizes)
-    found = find_clusters(vectors, np.arange(len(vectors)))
+    found = find_clusters(vectors, np.arange(len(vectors)), known=no_samples(100))
     assert len(found.clusters) == len(sizes)
     assert adjusted_rand_score(truth, labels_of(found, len(truth))) == 1.0
     assert len(found.singles) == 0
 
 
-def test_agrees_with_hdbscan_on_the_full_distances():
-    vectors, truth = blobs([30, 50, 80, 20, 120], n_features=40, noise=1.0)
-    ours = labels_of(find_clusters(vectors, np.arange(len(vectors))), len(vectors))
-    theirs = HDBSCAN(min_cluster_size=5, min_samples=3, copy=True).fit(vectors).labels_
-    both = (ours >= 0) & (theirs >= 0)
-    assert both.mean() > 0.9
-    assert adjusted_rand_score(ours[both], theirs[both]) > 0.98
-    assert adjusted_rand_score(truth, ours) > 0.95
+@pytest.mark.parametrize("n_classes", [10, 90])
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+def test_many_classes_never_become_one_cluster_even_far_from_the_origin(n_classes, offset):
+    vectors, truth = blobs([20] * n_classes, noise=1.0)
+    found = find_clusters(vectors + offset, np.arange(len(vectors)))
+    assert max(map(len, found.clusters), default=0) < 60
+    assert adjusted_rand_score(truth, singletons(labels_of(found, len(truth)))) > 0.5
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 60), st.integers(5, 20), st.floats(0.1, 3.0), st.integers(0, 99), st.integers(-3, 3))
+def test_no_cluster_takes_most_of_a_pool_of_many_classes(n_classes, size, noise, seed, finer):
+    vectors, truth = blobs([size] * n_classes, noise=noise, seed=seed)
+    known, codes = blobs([6] * 5, noise=noise, seed=seed + 100)
+    found = find_clusters(vectors, np.arange(len(vectors)), known=KnownSamples(known, codes), finer=finer)
+    assert max(map(len, found.clusters), default=0) <= max(3 * size, 0.5 * len(truth))
+
+
+def test_known_classes_say_how_large_a_class_is():
+    """Kinds in families: where the known classes are families, clusters are families too."""
+    vectors, code = families(0)
+    samples, kinds = families(1)
+    ids = np.arange(len(vectors))
+    coarse = find_clusters(vectors, ids, known=KnownSamples(samples, kinds // 2))
+    fine = find_clusters(vectors, ids, known=KnownSamples(samples, kinds))
+    assert adjusted_rand_score(code // 2, labels_of(coarse, len(ids))) > 0.95
+    assert adjusted_rand_score(code, labels_of(fine, len(ids))) > 0.95
+    assert coarse.granularity.threshold < fine.granularity.threshold
+
+
+def test_finer_and_coarser_change_the_granularity():
+    vectors, code = families(0)
+    ids = np.arange(len(vectors))
+    found = {step: find_clusters(vectors, ids, finer=step) for step in (-4, -1, 0)}
+    assert adjusted_rand_score(code // 2, labels_of(found[-4], len(ids))) > 0.95
+    assert adjusted_rand_score(code, labels_of(found[0], len(ids))) > 0.95
+    thresholds = [clustering.granularity.threshold for clustering in found.values()]
+    assert thresholds == sorted(set(thresholds))
+
+
+def test_a_pool_larger_than_can_be_linked_at_once_gives_about_the_same_clusters(monkeypatch):
+    vectors, _ = blobs([30, 40, 20, 25, 35, 50], noise=0.8)
+    ids = np.arange(len(vectors))
+    whole = labels_of(find_clusters(vectors, ids), len(ids))
+    monkeypatch.setattr(module, "_MOST_AT_ONCE", 70)
+    seen: list[tuple[int, int]] = []
+    parts = find_clusters(vectors, ids, progress=lambda done, total: seen.append((done, total)))
+    assert adjusted_rand_score(whole, labels_of(parts, len(ids))) == 1.0
+    assert seen[-1] == (2 * len(ids), 2 * len(ids))
+
+
+def test_a_tight_cluster_is_purer_than_a_loose_one():
+    vectors, _ = blobs([40] * 3, noise=0.3)
+    loose, _ = blobs([40] * 3, noise=1.1, seed=5)
+    found = find_clusters(np.vstack([vectors, loose]), np.arange(240), known=no_samples(100))
+    purity = {int(cluster.medoid) < 120: cluster.purity for cluster in found.clusters}
+    assert purity[True] > purity[False]
+    assert all(0 < cluster.purity < 1 for cluster in found.clusters)
+    assert not any(cluster.loose for cluster in found.clusters if cluster.medoid < 120)
+
+
+def test_novelty_is_the_distance_to_the_most_similar_known_class():
+    vectors, truth = blobs([20, 20, 20], noise=0.3)
+    known = KnownSamples(vectors[truth == 1], np.zeros(20, dtype=np.intp))
+    found = find_clusters(vectors, np.arange(60), known=known)
+    novelty = {int(truth[cluster.medoid]): cluster.novelty for cluster in found.clusters}
+    assert novelty[1] < 0.05
+    assert min(novelty[0], novelty[2]) > 0.5
+    assert {cluster.novelty for cluster in find_clusters(vectors, np.arange(60)).clusters} == {1.0}
+
+
+def test_examples_are_members_that_differ_with_the_medoid_first():
+    vectors, _ = blobs([50, 8], noise=0.6)
+    vectors[1:25] = vectors[0]  # copies teach nothing
+    found = find_clusters(vectors, np.arange(58), known=no_samples(100))
+    for cluster in found.clusters:
+        assert cluster.examples[0] == cluster.medoid
+        assert len(set(cluster.examples)) == len(cluster.examples) == min(12, round(0.8 * len(cluster)))
+        assert set(cluster.examples) <= set(cluster.members)
+    large = max(found.clusters, key=len)
+    assert (large.examples < 25).sum() == 1
+
+
+def test_split_parts_the_classes_of_a_cluster():
+    vectors, truth = blobs([20, 12], noise=0.5)
+    vectors = np.vstack([vectors, 0.5 * vectors[0] + 0.5 * vectors[1]])
+    parts = split(vectors, np.arange(33))
+    assert [len(part) for part in parts] == [21, 12]
+    assert set(truth[parts[1]]) == {1}
+
+
+@given(
+    vectors=arrays(
+        np.float64, st.tuples(st.integers(1, 25), st.integers(1, 4)), elements=st.integers(-3, 3).map(float)
+    )
+)
+def test_split_puts_every_member_in_one_part(vectors):
+    parts = split(vectors, np.arange(len(vectors)))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(vectors)))
+    assert all(len(part) for part in parts)
+    assert len(parts) > 1 or len(vectors) < 2
 
 
 def test_what_is_far_from_everything_is_single_and_the_loneliest_is_last():
@@ -82,7 +194,7 @@ def test_copies_of_a_sample_do_not_break_its_cluster():
 def test_samples_that_are_all_equal_are_one_cluster(n):
     found = find_clusters(np.ones((n, 3)), np.arange(n))
     assert [len(cluster) for cluster in found.clusters] == [n]
-    assert found.clusters[0].radius == found.clusters[0].spread == 0.0
+    assert found.clusters[0].radius == 0.0
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
@@ -104,15 +216,6 @@ def test_members_stand_by_distance_to_the_brute_force_medoid():
         np.testing.assert_allclose(cluster.distances, among[0], atol=1e-5)
         assert (np.diff(cluster.distances) >= 0).all()
         assert cluster.radius == pytest.approx(among[0].max(), abs=1e-5)
-        assert cluster.spread == pytest.approx(np.median(among[0, 1:]), abs=1e-5)
-
-
-def test_the_medoid_of_a_very_large_cluster_is_as_good_as_the_exact_one():
-    members = np.random.default_rng(0).normal(size=(1_500, 8))
-    order, distances = _by_distance_to_medoid(members)
-    sums = cdist(members, members).sum(axis=1)
-    assert order[0] == np.argmin(sums)
-    np.testing.assert_allclose(distances, np.sort(cdist(members[order[:1]], members)[0]), atol=1e-6)
 
 
 @settings(max_examples=40)
@@ -163,19 +266,17 @@ def test_ids_may_be_text():
     assert sorted(map(sorted, found.members.values())) == sorted([sorted(ids[:10]), sorted(ids[10:])])
 
 
-def test_big_and_tight_clusters_come_first():
-    def cluster(name: int, size: int, spread: float) -> Cluster:
-        return Cluster(name, np.arange(size) + 1000 * name, np.r_[0.0, np.full(size - 1, spread)])
+def test_three_orders_to_look_at_clusters():
+    def cluster(name: int, size: int, purity: float, novelty: float) -> Cluster:
+        members = np.arange(size) + 1000 * name
+        return Cluster(name, members, np.zeros(size), members[:1], purity, novelty)
 
-    big_tight, small_tight, big_loose, small_loose = (
-        cluster(1, 100, 0.2),
-        cluster(2, 10, 0.2),
-        cluster(3, 100, 0.9),
-        cluster(4, 10, 0.9),
-    )
-    copies = cluster(5, 7, 0.0)
-    order = look_first([small_loose, big_loose, copies, small_tight, big_tight])
-    assert order == [copies, big_tight, small_tight, big_loose, small_loose]
+    clusters = [cluster(1, 100, 0.2, 0.5), cluster(2, 30, 0.9, 0.1), cluster(3, 10, 0.95, 0.9)]
+    names = {
+        order: [c.id for c in look_first(clusters, order)] for order in ("gain", "uncertain", "different")
+    }
+    assert names == {"gain": [2, 1, 3], "uncertain": [1, 2, 3], "different": [3, 1, 2]}
+    assert [c.id for c in look_first(clusters)] == names["gain"]
 
 
 def test_progress_ends_at_the_total_and_never_goes_back():

@@ -82,8 +82,8 @@ def test_what_stays_in_the_pool_stays_about_where_it_was():
     ids = np.arange(len(vectors))
     few = (truth < 38) & (random.random(len(ids)) < 0.9)  # the rest comes later
     stays = (truth != 5) & (random.random(len(ids)) < 0.9)
-    before = map_2d(vectors[few], ids[few], find_clusters(vectors[few], ids[few]))
-    later = find_clusters(vectors[stays], ids[stays])
+    before = map_2d(vectors[few], ids[few], find_clusters(vectors[few], ids[few], finer=4))
+    later = find_clusters(vectors[stays], ids[stays], finer=4)
     after = map_2d(vectors[stays], ids[stays], later, before)
     old, known = before.find(after.ids)
     assert known.sum() == (few & stays).sum()

@@ -7,7 +7,7 @@ from time import monotonic, sleep
 import numpy as np
 import pytest
 
-from openworld.discovery import Cancelled
+from openworld.discovery import Cancelled, PoolSpace
 from openworld.service import clustering_job
 from openworld.service.clustering_job import ClusteringJob
 from openworld.service.world import World
@@ -59,7 +59,7 @@ def test_the_map_shows_what_is_pending(world, things):
 def test_samples_are_clustered_in_the_metric_space_of_the_model(world, things, models):
     X = things(5, 3)
     ids = np.array(world.recognize(X).sample_ids)
-    found = ClusteringJob(world, 0.0, lambda *_: None)._in_metric(ids)
+    found = ClusteringJob(world, 0.0, lambda *_: None)._vectors(ids, PoolSpace.of(models("nno")))
     np.testing.assert_array_equal(found, models("nno").metric_.transform(X))
 
 

@@ -100,12 +100,13 @@ def known_groups(rows: list[Row]) -> list[Group]:
 
 def unknown_groups(recognizer: Any, X: Any, rows: list[Row]) -> list[Group]:
     """Return the unknown samples by cluster, in the order to look at them, and then those in no cluster."""
-    from openworld.discovery import find_clusters
+    from openworld.discovery import PoolSpace, find_clusters
 
     unknown = np.flatnonzero([row["unknown"] for row in rows])
     if not len(unknown):
         return []
-    found = find_clusters(recognizer.metric_.transform(X[unknown]), unknown)
+    space = PoolSpace.of(recognizer)
+    found = find_clusters(space.transform(X[unknown]), unknown, known=space.known)
     groups = [
         Group(f"Cluster {number}", cluster.members.tolist())
         for number, cluster in enumerate(found.clusters, 1)

@@ -1,17 +1,19 @@
-"""Clusters of the unknown pool: found, named by ids that stay, and put in the order to look at them."""
+"""Clusters of the unknown pool: found, split, with ids that stay, in the order to look at them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array
 
-from openworld.discovery.neighbors import density_clusters, few_dimensions, nearest_neighbors, neighbor_graph
+from openworld.discovery.granularity import USUAL, Granularity, calibrate, cohesions
+from openworld.discovery.linkage import Dendrogram, average_linkage, few_dimensions
+from openworld.discovery.members import by_distance_to_medoid, diverse
+from openworld.discovery.space import KnownSamples, unit
 from openworld.discovery.stable_ids import keep_ids
 
 Floats = NDArray[np.floating[Any]]
@@ -19,10 +21,9 @@ Positions = NDArray[np.intp]
 Progress = Callable[[int, int], None]
 
 MIN_SIZE = 5
-_EXACT_MEDOID = 1_000  # in a larger cluster the medoid is sought among its most central members
-_CENTRAL = 256
-_CANDIDATES_AT_ONCE = 64
-_SMALLEST_SPREAD = 1e-6
+LOOSE = 0.65
+_MOST_AT_ONCE = 20_000
+_LOWEST = 0.05  # similarity down to which a dendrogram is made
 
 
 class Cancelled(Exception):
@@ -40,11 +41,20 @@ class Cluster:
         Sample ids by distance to the medoid, which is the first.
     distances : array of shape (size,)
         To the medoid, in metric space, ascending.
+    examples : array
+        Ids of a few members, typical of the cluster but different from each other, the medoid first.
+    purity : float
+        Estimated share of the members that are of one class.
+    novelty : float
+        1 minus the similarity to the most similar known class; 1 where no class is known.
     """
 
     id: int
     members: NDArray[Any]
     distances: NDArray[np.float64]
+    examples: NDArray[Any]
+    purity: float
+    novelty: float
 
     def __len__(self) -> int:
         return len(self.members)
@@ -60,9 +70,9 @@ class Cluster:
         return float(self.distances[-1])
 
     @property
-    def spread(self) -> float:
-        """The median distance of the members other than the medoid."""
-        return float(np.median(self.distances[1:])) if len(self) > 1 else 0.0
+    def loose(self) -> bool:
+        """Whether the cluster probably holds several classes."""
+        return self.purity < LOOSE
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +87,14 @@ class Clustering:
         Ids of the samples in no cluster, those with the nearest neighbor first, the loneliest last.
     next_id : int
         The smallest cluster id never given; pass it on to the next run.
+    granularity : Granularity
+        Where the pool was cut.
     """
 
     clusters: tuple[Cluster, ...]
     singles: NDArray[Any]
     next_id: int
+    granularity: Granularity = USUAL
 
     @property
     def members(self) -> dict[int, list[Any]]:
@@ -94,25 +107,32 @@ def find_clusters(
     ids: ArrayLike,
     previous: Mapping[int, Sequence[Any]] | None = None,
     *,
+    known: KnownSamples | None = None,
+    finer: int = 0,
     next_id: int = 1,
     min_size: int = MIN_SIZE,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Clustering:
-    """Find the clusters of samples in metric space.
+    """Find the clusters of samples, at the scale of the known classes.
 
-    HDBSCAN (excess of mass) on the graph of each sample's 32 nearest neighbors in the 128 first principal
-    components; medoids and distances are those of the vectors as given. The order of the input does not
-    matter. Where density has no steps at all, as in pure noise, the answer is one loose cluster.
+    Average linkage of the directions of the samples, in the first 128 principal directions of the pool. The
+    dendrogram is cut where held-out samples of known classes, clustered with the pool, are recovered best
+    (`granularity.calibrate`). The order of the input does not matter.
 
     Parameters
     ----------
     vectors : array of shape (n, d)
-        Such as the unit vectors of `AdaptiveMetric.transform`.
+        Such as `PoolSpace.transform` returns. Only their directions count.
     ids : array of shape (n,)
         Sample ids, integers or strings, each once.
     previous : mapping from cluster id to sample ids, optional
         The clusters of the run before (`Clustering.members`); they keep their ids.
+    known : KnownSamples, optional
+        Held-out samples of known classes, in the space of `vectors`, whose origin is the center of the known
+        classes. Without them the origin is the mean of the pool, and the usual granularity is taken.
+    finer : int, default=0
+        Steps to smaller clusters, or to larger ones where negative.
     next_id : int, default=1
         The smallest cluster id never given (`Clustering.next_id`), so that none is given twice.
     min_size : int, default=5
@@ -128,10 +148,10 @@ def find_clusters(
 
     Notes
     -----
-    The search for neighbors takes n² time; memory beyond the input is about 5 KB per sample. 100,000
-    samples need no sampling: about 75 seconds on one thread, 10,000 about 2. Python's global lock is never
-    held for long (some 0.02 seconds at 10,000 samples, 0.15 at 100,000), so that it may run in a thread
-    beside requests; limit the threads of the native libraries with `threadpoolctl` where that matters.
+    Time n² up to 20,000 samples; memory beyond the input about 1 KB per sample and 64 MiB. A larger pool is
+    clustered in parts, whose clusters are then merged in the same way. The work may run in a thread beside
+    requests: Python's global lock is never held for long. Limit the threads of the native libraries with
+    `threadpoolctl` where that matters.
     """
     samples, names = sorted_by_id(vectors, ids)
     if min_size < 2:
@@ -140,41 +160,165 @@ def find_clusters(
     if len(names) < min_size:
         return Clustering((), names, _first_free(previous or {}, next_id))
     report.done(0)
-    found = []
-    for block in nearest_neighbors(few_dimensions(samples)):
-        found.append(block)
-        report.done(len(block[0]))
-    distances, positions = (np.concatenate(part) for part in zip(*found, strict=True))
-    graph = neighbor_graph(distances, positions)
-    nearest = np.minimum.reduceat(graph.data, graph.indptr[:-1])
-    group_of = density_clusters(graph, min_size)
-    report.done(0)
-    clusters = []
-    for label in range(group_of.max() + 1):
-        rows = np.flatnonzero(group_of == label)
-        if len(rows):
-            order, lengths = _by_distance_to_medoid(samples[rows])
-            clusters.append(Cluster(-1, names[rows[order]], lengths))
-            report.done(len(rows))
-    alone = np.flatnonzero(group_of < 0)
-    singles = names[alone[np.argsort(nearest[alone], kind="stable")]]
+    directions, examples = _directions(samples, known)
+    pool = _link(directions, examples, finer, report)
+    clusters = _describe(samples, names, directions, pool, examples, min_size, report)
+    alone = np.flatnonzero(np.bincount(pool.cluster_of)[pool.cluster_of] < min_size)
+    singles = names[alone[np.argsort(-pool.nearest[alone], kind="stable")]]
     report.done(len(alone))
-    return _with_ids(look_first(clusters), singles, names, previous or {}, next_id)
+    found = Clustering(tuple(look_first(clusters)), singles, next_id, pool.granularity)
+    return _with_ids(found, names, previous or {})
 
 
-def look_first(clusters: Iterable[Cluster]) -> list[Cluster]:
-    """Put clusters in the order in which a person should look at them: big and tight first.
+def split(vectors: ArrayLike, ids: ArrayLike, *, min_size: int = MIN_SIZE) -> list[NDArray[Any]]:
+    """Split one cluster into the parts that merged last.
 
-    The order is that of ``log2(1 + size) / spread``. Tightness counts more than size, because a big loose
-    cluster costs many clicks before it can be named; between equally tight ones the bigger goes first.
+    Parameters
+    ----------
+    vectors : array of shape (n, d)
+        The members, in the space in which the cluster was found.
+    ids : array of shape (n,)
+    min_size : int, default=5
+        Fewest members of a part, where there is such a split; otherwise the last merge is undone.
+
+    Returns
+    -------
+    list of arrays
+        The ids of each part, the largest first, every member in one of them; one part where all are equal.
     """
-    return sorted(
-        clusters,
-        key=lambda cluster: (
-            -np.log2(1 + len(cluster)) / max(cluster.spread, _SMALLEST_SPREAD),
-            cluster.medoid,
-        ),
-    )
+    samples, names = sorted_by_id(vectors, ids)
+    if len(names) < 2:
+        return [names]
+    directions = unit(few_dimensions(samples))
+    dendrogram = average_linkage(directions, -np.inf)
+    heights = np.unique(dendrogram.similarities)
+    cuts = (dendrogram.cut(np.nextafter(height, np.inf, dtype=np.float32)) for height in heights)
+    fallback = dendrogram.cut(np.nextafter(heights[0], np.inf, dtype=np.float32))
+    part_of = next((cut for cut in cuts if (np.bincount(cut) >= min_size).sum() > 1), fallback)
+    sizes = np.bincount(part_of)
+    large = np.flatnonzero(sizes >= min(min_size, np.sort(sizes)[-2] if len(sizes) > 1 else sizes[0]))
+    means = unit(np.stack([directions[part_of == part].mean(axis=0) for part in large]))
+    small = ~np.isin(part_of, large)
+    part_of[small] = large[(directions[small] @ means.T).argmax(axis=1)]
+    parts = [names[part_of == part] for part in large]
+    return sorted(parts, key=lambda part: -len(part))
+
+
+ORDERS: dict[str, Callable[[Cluster], float]] = {
+    "gain": lambda cluster: -len(cluster) * cluster.purity,
+    "uncertain": lambda cluster: cluster.purity,
+    "different": lambda cluster: -cluster.novelty,
+}
+
+
+def look_first(clusters: Iterable[Cluster], order: str = "gain") -> list[Cluster]:
+    """Put clusters in the order in which a person should look at them.
+
+    Parameters
+    ----------
+    clusters : iterable of Cluster
+    order : {"gain", "uncertain", "different"}, default="gain"
+        By the expected number of samples that one name is right for; those first that most likely hold
+        several classes; or those first that are most different from the known classes.
+    """
+    key = ORDERS[order]
+    return sorted(clusters, key=lambda cluster: (key(cluster), cluster.medoid))
+
+
+@dataclass(frozen=True, eq=False)
+class _Linked:
+    """The cluster of each sample of the pool, however small, and what they were cut by."""
+
+    cluster_of: Positions
+    nearest: NDArray[np.float32]
+    granularity: Granularity
+
+
+def _directions(samples: Floats, known: KnownSamples | None) -> tuple[NDArray[np.float32], KnownSamples]:
+    """Return unit vectors of the pool and of known samples, in few dimensions."""
+    if known is None:
+        centered = samples - samples.mean(axis=0)
+        # Samples that are all equal have no direction from their mean.
+        varied = np.abs(centered).max() > 1e-6 * np.abs(samples).max()
+        reduced = unit(few_dimensions(centered if varied else samples))
+        return reduced, KnownSamples(reduced[:0], np.empty(0, dtype=np.intp))
+    together = unit(few_dimensions(np.concatenate([samples, known.vectors.astype(samples.dtype)])))
+    return together[: len(samples)], replace(known, vectors=together[len(samples) :])
+
+
+def _link(directions: NDArray[np.float32], examples: KnownSamples, finer: int, report: _Report) -> _Linked:
+    """Cluster the pool, in parts where it is large; the first part decides on the granularity."""
+    n_parts = -(-len(directions) // _MOST_AT_ONCE)
+    cluster_of = np.empty(len(directions), dtype=np.intp)
+    nearest = np.empty(len(directions), dtype=np.float32)
+    granularity, n_clusters = USUAL, 0
+    for part in range(n_parts):
+        rows = slice(part, None, n_parts)
+        some = directions[rows]
+        if part == 0:
+            some = np.concatenate([some, examples.vectors])
+            codes = np.concatenate([np.full(len(some) - len(examples.codes), -1), examples.codes])
+            dendrogram = average_linkage(some, _LOWEST, tick=report.tick)
+            granularity = calibrate(dendrogram, some, codes).finer(finer)
+        else:
+            dendrogram = average_linkage(some, granularity.threshold, tick=report.tick)
+        n_here = len(cluster_of[rows])
+        found = np.unique(dendrogram.cut(granularity.threshold)[:n_here], return_inverse=True)[1]
+        cluster_of[rows], nearest[rows] = found + n_clusters, dendrogram.nearest[:n_here]
+        n_clusters += int(found.max()) + 1
+    if n_parts > 1:
+        cluster_of = _join(directions, cluster_of, granularity.threshold, report)
+    return _Linked(cluster_of, nearest, granularity)
+
+
+def _join(
+    directions: NDArray[np.float32], cluster_of: Positions, threshold: float, report: _Report
+) -> Positions:
+    """Merge the clusters of the parts of a large pool."""
+    means, sizes = _means(directions, cluster_of)
+    joined: Dendrogram = average_linkage(means, threshold, weights=sizes, tick=lambda _: report.done(0))
+    return np.asarray(joined.cut(threshold)[cluster_of])
+
+
+def _means(
+    directions: NDArray[np.float32], cluster_of: Positions
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    sizes = np.bincount(cluster_of).astype(np.float64)
+    order = np.argsort(cluster_of, kind="stable")
+    starts = (np.cumsum(sizes) - sizes).astype(np.intp)
+    sums = np.add.reduceat(directions[order], starts, axis=0)
+    return (sums / sizes[:, np.newaxis]).astype(np.float32), sizes
+
+
+def _describe(
+    samples: Floats,
+    names: NDArray[Any],
+    directions: NDArray[np.float32],
+    pool: _Linked,
+    examples: KnownSamples,
+    min_size: int,
+    report: _Report,
+) -> list[Cluster]:
+    """Return the clusters that are large enough, without ids."""
+    means, sizes = _means(directions, pool.cluster_of)
+    purity = pool.granularity.purity(cohesions(directions, pool.cluster_of))
+    novelty = np.ones(len(means))
+    if len(examples.codes):
+        class_means, _ = _means(examples.vectors, np.unique(examples.codes, return_inverse=True)[1])
+        novelty = 1 - (unit(means) @ unit(class_means).T).max(axis=1).astype(np.float64)
+    order = np.argsort(pool.cluster_of, kind="stable")
+    groups = np.split(order, np.cumsum(sizes.astype(np.intp))[:-1])
+    clusters = []
+    for label in np.flatnonzero(sizes >= min_size):
+        rows = groups[label]
+        by_distance, distances = by_distance_to_medoid(samples[rows])
+        rows = rows[by_distance]
+        shown = names[rows[diverse(directions[rows])]]
+        clusters.append(
+            Cluster(-1, names[rows], distances, shown, float(purity[label]), float(novelty[label]))
+        )
+        report.done(len(rows))
+    return clusters
 
 
 class _Report:
@@ -182,7 +326,14 @@ class _Report:
 
     def __init__(self, total: int, progress: Progress | None, cancelled: Callable[[], bool] | None) -> None:
         self.total, self.progress, self.cancelled = total, progress, cancelled
-        self.so_far = 0
+        self.so_far, self.rest = 0, 0.0
+
+    def tick(self, n_samples: float) -> None:
+        """Count a fraction of the work that is known only roughly."""
+        self.rest += n_samples
+        whole = int(self.rest)
+        self.rest -= whole
+        self.done(min(whole, self.total // 2 - self.so_far))
 
     def done(self, n_samples: int) -> None:
         if self.cancelled is not None and self.cancelled():
@@ -211,43 +362,15 @@ def sorted_by_id(vectors: ArrayLike, ids: ArrayLike) -> tuple[Floats, NDArray[An
     return samples, names
 
 
-def _by_distance_to_medoid(members: Floats) -> tuple[Positions, NDArray[np.float64]]:
-    """Return the order of the members, medoid first, and their distances to it."""
-    candidates = np.arange(len(members))
-    if len(members) > _EXACT_MEDOID:
-        to_mean = euclidean_distances(members, members.mean(axis=0, keepdims=True))[:, 0]
-        candidates = np.sort(np.argsort(to_mean, kind="stable")[:_CENTRAL])
-    sums = np.concatenate(
-        [
-            euclidean_distances(members[candidates[start : start + _CANDIDATES_AT_ONCE]], members).sum(axis=1)
-            for start in range(0, len(candidates), _CANDIDATES_AT_ONCE)
-        ]
-    )
-    medoid = candidates[np.argmin(sums)]
-    distances = euclidean_distances(members, members[medoid : medoid + 1])[:, 0].astype(np.float64)
-    distances[medoid] = 0.0
-    order = np.lexsort((np.arange(len(members)) != medoid, distances))
-    return order, distances[order]
-
-
 def _first_free(previous: Mapping[int, Sequence[Any]], next_id: int) -> int:
     return max([next_id, *(old + 1 for old in previous)])
 
 
-def _with_ids(
-    clusters: Sequence[Cluster],
-    singles: NDArray[Any],
-    names: NDArray[Any],
-    previous: Mapping[int, Sequence[Any]],
-    next_id: int,
-) -> Clustering:
+def _with_ids(found: Clustering, names: NDArray[Any], previous: Mapping[int, Sequence[Any]]) -> Clustering:
     """Number the clusters, after the previous ones where they continue them."""
     here = set(names.tolist())
     remaining = {old: [member for member in group if member in here] for old, group in previous.items()}
-    groups = [cluster.members.tolist() for cluster in clusters]
-    numbers, next_id = keep_ids(groups, remaining, _first_free(previous, next_id))
-    numbered = (
-        Cluster(number, cluster.members, cluster.distances)
-        for number, cluster in zip(numbers, clusters, strict=True)
-    )
-    return Clustering(tuple(numbered), singles, next_id)
+    groups = [cluster.members.tolist() for cluster in found.clusters]
+    numbers, next_id = keep_ids(groups, remaining, _first_free(previous, found.next_id))
+    numbered = (replace(cluster, id=number) for number, cluster in zip(numbers, found.clusters, strict=True))
+    return replace(found, clusters=tuple(numbered), next_id=next_id)

@@ -18,7 +18,7 @@ from sklearn.manifold import TSNE
 from sklearn.metrics.pairwise import euclidean_distances
 
 from openworld.discovery.clusters import Cluster, Clustering, sorted_by_id
-from openworld.discovery.neighbors import few_dimensions
+from openworld.discovery.linkage import few_dimensions
 
 Floats = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]

@@ -14,7 +14,7 @@ import structlog
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from openworld.discovery import Cancelled, PoolMap, find_clusters, map_2d
+from openworld.discovery import Cancelled, Cluster, PoolMap, PoolSpace, find_clusters, map_2d
 from openworld.discovery.clusters import MIN_SIZE
 from openworld.service.results import ClusterDraft
 from openworld.service.world import World
@@ -128,15 +128,22 @@ class ClusteringJob:
         try:
             ids, previous = self._pending()
             with threadpool_limits(1):
-                vectors = self._in_metric(ids)
+                with self._world.model.reading() as (model, _):
+                    space = PoolSpace.of(model)
+                vectors = self._vectors(ids, space)
                 found = find_clusters(
-                    vectors, ids, previous, progress=self._progress, cancelled=self._closing.is_set
+                    vectors,
+                    ids,
+                    previous,
+                    known=space.known,
+                    progress=self._progress,
+                    cancelled=self._closing.is_set,
                 )
                 _write_map(self._world, map_2d(vectors, ids, found, _read_map(self._world)))
             self._world.clusters.replace(
                 [
                     ClusterDraft(
-                        cluster.members.tolist(),
+                        _viewing_order(cluster),
                         int(cluster.medoid),
                         cluster.id if cluster.id in previous else None,
                     )
@@ -158,13 +165,10 @@ class ClusteringJob:
         members = dict(zip(names.tolist(), np.split(ids[order], starts[1:]), strict=True)) if len(ids) else {}
         return ids, {name: group.tolist() for name, group in members.items() if name >= 0}
 
-    def _in_metric(self, ids: NDArray[np.int64]) -> NDArray[np.floating[Any]]:
-        """Return the samples in metric space."""
-        parts = []
-        for start in range(0, len(ids), _PAGE):
-            features = self._world.pool.features(ids[start : start + _PAGE].tolist())
-            with self._world.model.reading() as (model, _):
-                parts.append(np.asarray(model.metric_.transform(features)))
+    def _vectors(self, ids: NDArray[np.int64], space: PoolSpace) -> NDArray[np.floating[Any]]:
+        """Return the samples in the space in which they are clustered."""
+        pages = (ids[start : start + _PAGE].tolist() for start in range(0, len(ids), _PAGE))
+        parts = [space.transform(self._world.pool.features(page)) for page in pages]
         return np.concatenate(parts) if parts else np.empty((0, 1), dtype=np.float32)
 
     def _progress(self, done: int, total: int) -> None:
@@ -173,6 +177,11 @@ class ClusteringJob:
         if total and now - self._reported >= 1 / _POLLS_PER_SECOND:
             self._reported = now
             self._report("clustering", {"done": done, "total": total})
+
+
+def _viewing_order(cluster: Cluster) -> list[int]:
+    """Return the members, those first that show how different they are, the doubtful last."""
+    return list(dict.fromkeys([*cluster.examples.tolist(), *cluster.members.tolist()]))
 
 
 def _read_map(world: World) -> PoolMap | None:

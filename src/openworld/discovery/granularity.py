@@ -1,0 +1,147 @@
+"""How alike the samples of one class are: learned from known classes, used on the unknown pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from openworld.discovery.linkage import Dendrogram
+
+Floats = NDArray[np.floating[Any]]
+Positions = NDArray[np.intp]
+
+THRESHOLDS = np.arange(0.06, 0.96, 0.02)
+LEAST_THRESHOLD = 0.2  # whatever the known classes say: less alike than this is never one cluster
+MOST_THRESHOLD = 0.97
+_STEP = 1.25  # of `finer`
+_OF_COHESION = 0.8
+_USUAL_CLASSES = 20  # as many known classes weigh as much as what is usual
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """Where to cut the dendrogram of the pool, and how pure the clusters are.
+
+    Attributes
+    ----------
+    threshold : float
+        Clusters merge down to this mean similarity.
+    slope, intercept : float
+        Of the logistic curve that estimates the purity of a cluster from its cohesion.
+    n_classes : int
+        Known classes this was learned from; with few of them it is close to `USUAL`.
+    """
+
+    threshold: float
+    slope: float
+    intercept: float
+    n_classes: int = 0
+
+    def purity(self, cohesion: Floats) -> NDArray[np.float64]:
+        """Estimate the share of the commonest class in clusters, from the mean similarity of their pairs."""
+        usual = expit(USUAL.slope * cohesion + USUAL.intercept)
+        own = expit(self.slope * cohesion + self.intercept)
+        return np.asarray(_shrunk(own, usual, self.n_classes))
+
+    def finer(self, steps: int) -> Granularity:
+        """Return the granularity for smaller clusters, or for larger ones where `steps` is negative."""
+        threshold = float(np.clip(self.threshold * _STEP**steps, 0.05, MOST_THRESHOLD))
+        return replace(self, threshold=threshold)
+
+
+# What was best on the development sets, for a pool without known classes.
+USUAL = Granularity(threshold=0.38, slope=8.0, intercept=-2.5)
+
+
+def calibrate(dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions) -> Granularity:
+    """Find the cut that recovers known classes best.
+
+    Held-out samples of known classes lie among the pool and are clustered with it. A cut is judged by the
+    BCubed F-measure of these samples: precision is the share of their cluster that is of their class, recall
+    the share of their class that is in their cluster.
+
+    Parameters
+    ----------
+    dendrogram : Dendrogram
+        Of pool and known samples.
+    vectors : array of shape (n, d)
+        What it was made of; unit vectors.
+    codes : array of shape (n,)
+        The class of each sample, -1 for those of the pool.
+    """
+    known = np.flatnonzero(codes >= 0)
+    n_classes = len(np.unique(codes[known]))
+    if n_classes < 2:
+        return replace(USUAL, threshold=usual_threshold(dendrogram.nearest, 1.0))
+    usual = usual_threshold(dendrogram.nearest, float(np.median(cohesions(vectors[known], codes[known]))))
+    cuts = [_judge(dendrogram.cut(threshold), vectors, codes, known) for threshold in THRESHOLDS]
+    measures = [2 * p.mean() * r.mean() / (p.mean() + r.mean()) for p, r, _ in cuts]
+    best = float(THRESHOLDS[int(np.argmax(np.round(measures, 9)))])
+    threshold = max(_shrunk(best, usual, n_classes), LEAST_THRESHOLD)
+    precision, cohesion = (np.concatenate([cut[i] for cut in cuts]) for i in (0, 2))
+    slope, intercept = _logistic(cohesion, precision)
+    return Granularity(threshold, slope, intercept, n_classes)
+
+
+def usual_threshold(nearest: NDArray[np.float32], cohesion: float) -> float:
+    """Return the threshold to start from, given the similarity of near neighbors and the cohesion of a class.
+
+    In few dimensions everything is alike, and so what is of one class must be more alike.
+    """
+    most = max(_OF_COHESION * cohesion, USUAL.threshold)
+    return float(np.clip(3 * np.median(nearest) - 2, USUAL.threshold, most))
+
+
+def _shrunk(found: Any, usual: Any, n_classes: int) -> Any:
+    """Return the mean of what was found and what is usual: the fewer classes, the nearer to the latter."""
+    return (n_classes * found + _USUAL_CLASSES * usual) / (n_classes + _USUAL_CLASSES)
+
+
+def _judge(
+    cluster_of: Positions, vectors: NDArray[np.float32], codes: Positions, known: Positions
+) -> tuple[Floats, Floats, Floats]:
+    """Return precision and recall of known samples, and the cohesion of their clusters.
+
+    Pool samples are of unknown classes and make a cluster impure. Not all: the pool also holds rejected
+    samples of known classes, so half as many as there are known ones cost nothing. And they count at most
+    as one class of the same size, as known classes have few samples here and unknown ones many.
+    """
+    of_class, classes = cluster_of[known], codes[known]
+    pairs = of_class * (codes.max() + 1) + classes
+    _, position, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+    same = counts[position]
+    sizes, n_known = np.bincount(cluster_of), np.bincount(of_class, minlength=cluster_of.max() + 1)
+    from_pool = (sizes - n_known)[of_class]
+    precision = same / (n_known[of_class] + np.clip(from_pool - same / 2, 0, same))
+    recall = same / np.bincount(classes)[classes]
+    several = sizes[of_class] > 1
+    precision = precision if not several.any() else precision[several]
+    return precision, recall, cohesions(vectors, cluster_of)[of_class][several if several.any() else ...]
+
+
+def cohesions(vectors: NDArray[np.float32], cluster_of: Positions) -> NDArray[np.float64]:
+    """Return the mean similarity of the pairs in each cluster of unit vectors; 1 for a single sample."""
+    order = np.argsort(cluster_of, kind="stable")
+    sizes = np.bincount(cluster_of)
+    starts = np.cumsum(sizes) - sizes
+    sums = np.add.reduceat(vectors[order], starts, axis=0).astype(np.float64)
+    squares = np.einsum("ij,ij->i", sums, sums)
+    pairs = np.maximum(sizes * (sizes - 1.0), 1.0)
+    return np.asarray(np.where(sizes > 1, (squares - sizes) / pairs, 1.0))
+
+
+def _logistic(values: Floats, shares: Floats) -> tuple[float, float]:
+    """Fit shares as a logistic curve of values, rising with them."""
+    from sklearn.linear_model import LogisticRegression  # loads much that nothing else here needs
+
+    both = np.r_[values, values][:, np.newaxis]
+    truth = np.repeat([1, 0], len(values))
+    weights = np.r_[shares, 1 - shares]
+    if weights[: len(values)].sum() < 1 or weights[len(values) :].sum() < 1:
+        return USUAL.slope, USUAL.intercept
+    model = LogisticRegression(C=100.0).fit(both, truth, weights)
+    return max(float(model.coef_[0, 0]), 0.0), float(model.intercept_[0])

@@ -1,0 +1,106 @@
+"""The space in which the unknown pool is clustered, with held-out samples of known classes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.recognition.adaptive.metric import Whitening
+from openworld.recognition.adaptive.recognizer import OpenWorldRecognizer
+from openworld.recognition.class_statistics import ClassStatistics
+
+Floats = NDArray[np.floating[Any]]
+Positions = NDArray[np.intp]
+
+MOST_KNOWN = 2_400
+MOST_OF_A_CLASS = 12
+_ROWS_AT_ONCE = 4_096
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSamples:
+    """Samples of known classes that the space has not seen.
+
+    Attributes
+    ----------
+    vectors : array of shape (n, d)
+    codes : array of shape (n,)
+        The class of each, as a number from 0.
+    """
+
+    vectors: Floats
+    codes: Positions
+
+
+@dataclass(frozen=True, eq=False)
+class PoolSpace:
+    """A map from feature space to the space in which the pool is clustered.
+
+    Attributes
+    ----------
+    transform : callable
+        Maps samples, shape (n, D), to vectors, shape (n, d).
+    known : KnownSamples or None
+        Samples the space has not seen; its origin is then the center of the known classes. None where the
+        recognizer keeps no samples, so that the pool itself must say where its center is.
+    """
+
+    transform: Callable[[NDArray[Any]], Floats]
+    known: KnownSamples | None
+
+    @classmethod
+    def of(cls, recognizer: Any | None) -> PoolSpace:
+        """Return the space of a recognizer's metric, or of the features as they are where it is None.
+
+        Of an `OpenWorldRecognizer` it is the metric without what it learned from some samples of the
+        reservoir, which then stand for samples of unknown classes: to the metric as it is, the samples it
+        was learned from look more alike than new ones.
+        """
+        if recognizer is None:
+            return cls(np.asarray, None)
+        if isinstance(recognizer, OpenWorldRecognizer):
+            return _held_out(recognizer)
+        return cls(lambda X: np.asarray(recognizer.metric_.transform(X)), None)
+
+
+def unit(vectors: Floats) -> NDArray[np.float32]:
+    """Divide each row by its length; zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
+
+
+def _held_out(recognizer: OpenWorldRecognizer) -> PoolSpace:
+    recognizer.refresh()
+    statistics, representation = recognizer.statistics_, recognizer.metric_.representation_
+    samples, codes = _some_kept(recognizer)
+    represented = representation(samples)
+    labels = recognizer.classes_[codes]
+    rest = statistics - ClassStatistics("pooled").add(represented, labels) if len(codes) else statistics
+    whitening = Whitening.of(rest, recognizer.calibration_.power)
+
+    def transform(X: NDArray[Any]) -> Floats:
+        parts = (X[start : start + _ROWS_AT_ONCE] for start in range(0, len(X), _ROWS_AT_ONCE))
+        found = [unit(whitening(representation(part))) for part in parts]
+        return np.concatenate(found) if found else np.empty((0, len(rest.means[0])), dtype=np.float32)
+
+    return PoolSpace(transform, KnownSamples(unit(whitening(represented)), codes))
+
+
+def _some_kept(recognizer: OpenWorldRecognizer) -> tuple[Floats, Positions]:
+    """Return samples of the reservoir that the statistics can spare, and their classes.
+
+    Of each class a third of its samples, or a half where it has few, and of very many classes some, evenly
+    spaced.
+    """
+    statistics, classes = recognizer.statistics_, recognizer.classes_
+    some = np.arange(0, len(classes), -(-len(classes) * 4 // MOST_KNOWN))
+    samples, position = recognizer.reservoir_.samples(classes[some], MOST_OF_A_CLASS)
+    counts = np.array([statistics.counts[statistics.row(label)] for label in classes[some]])[position]
+    rank = np.arange(len(position)) - np.searchsorted(position, position)
+    share = np.clip(counts // 3, np.minimum(counts // 2, 4), max(4, MOST_KNOWN // len(some)))
+    spared = rank < share
+    return samples[spared], some[position[spared]]
