@@ -72,10 +72,8 @@ def path(tmp_path):
 
 def open_world(standardize=False, n_lifted=0, samples=X, labels=CODES, **parameters):
     """An OpenWorldRecognizer with this representation, whatever its calibration would choose."""
-    with pytest.MonkeyPatch.context() as patch:
-        metric = AdaptiveMetric(standardize=standardize, n_lifted=n_lifted)
-        patch.setattr(OpenWorldRecognizer, "_candidates", lambda self, n_features: [metric])
-        return OpenWorldRecognizer(n_lifted=n_lifted, **parameters).fit(samples, labels)
+    metric = AdaptiveMetric(standardize=standardize, n_lifted=n_lifted)
+    return OpenWorldRecognizer(metric=metric, n_lifted=n_lifted, **parameters).fit(samples, labels)
 
 
 def small_model(kind):
@@ -224,9 +222,14 @@ def test_nothing_that_predictions_read_is_computed_when_loading(path, monkeypatc
     model = open_world(True, 7)
     expected = model.decision_function(NEW)
     save(model, path)
-    for name in ("Whitening.of", "calibrate", "make_scoring_model", "hold_out"):
+    for name in (
+        "metric.Whitening.of",
+        "memory.calibrate",
+        "recognizer.make_scoring_model",
+        "memory.hold_out",
+    ):
         monkeypatch.setattr(
-            f"openworld.recognition.adaptive.recognizer.{name}", lambda *given: pytest.fail("computed anew")
+            f"openworld.recognition.adaptive.{name}", lambda *given: pytest.fail("computed again")
         )
     loaded = load(path)
     np.testing.assert_array_equal(loaded.decision_function(NEW), expected)

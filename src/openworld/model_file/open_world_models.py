@@ -30,6 +30,7 @@ from openworld.model_file.packing import (
 )
 from openworld.recognition import AdaptiveMetric, ClassStatistics, OpenWorldRecognizer
 from openworld.recognition.adaptive.calibration import ScoreCalibration
+from openworld.recognition.adaptive.memory import ClassMemory
 from openworld.recognition.adaptive.metric import Whitening
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
@@ -41,13 +42,16 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
     if is_own_objective(model.objective):
         raise ModelFileError("Cannot save an objective of your own making; set one of openworld's to save.")
     parameters = plain_random_state(model.get_params(deep=False))
+    given = parameters.pop("metric")
+    if given is not None:
+        parameters["metric"] = plain_random_state(given.get_params())
     try:
         _check_parameters(parameters)
     except ValueError as error:
         raise ModelFileError(f"Cannot save this model: {error}.") from error
-    state = model._state()
+    state = model.state()
     metric, metric_arrays = _describe_metric(model.metric_)
-    labels, lengths = model.statistics_.labels, model._lengths
+    labels, lengths = model.statistics_.labels, model.memory_.lengths
     samples, codes = model.reservoir_.samples(np.array(labels, dtype=object), sys.maxsize)
     document: Document = {
         "parameters": {**parameters, "objective": pack_objective(model.objective)},
@@ -67,10 +71,11 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         arrays["length_sums"] = lengths.sums[rows, 0]
         arrays["length_scatter"] = np.array([lengths.class_scatter(label)[0, 0] for label in labels])
     if state is not None:
-        arrays |= {name: getattr(state[1], name) for name in ("rows", "penalties", "radii")}
-        arrays["unit_means"] = state[1].unit_means.rows
-        if state[1].index is not None:
-            centroids, lists = state[1].index.training
+        scoring = state[1]
+        arrays |= {name: getattr(scoring, name) for name in ("rows", "penalties", "radii")}
+        arrays["unit_means"] = scoring.unit_means.rows
+        if scoring.index is not None:
+            centroids, lists = scoring.index.training
             arrays |= {"index.centroids": centroids, "index.lists": lists}
     return document, arrays
 
@@ -98,6 +103,8 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     parameters = {**document["parameters"]}
     parameters["objective"] = unpack_objective(parameters["objective"])
     _check_parameters(parameters)
+    if "metric" in parameters:
+        parameters["metric"] = AdaptiveMetric(**parameters["metric"])
     model: OpenWorldRecognizer = kind(**parameters)
     counts, n_features = arrays["counts"], document["n_features"]
     metric = _restore_metric(document["metric"], arrays, n_features)
@@ -115,7 +122,8 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
             labels, counts, length_sums[:, np.newaxis], "per_class", length_scatter[:, np.newaxis, np.newaxis]
         )
     reservoir = _restore_reservoir(document["reservoir"], arrays["reservoir"], labels, counts, n_features)
-    model._restore(metric, lengths, reservoir, _restore_state(document["state"], arrays, metric))
+    memory = ClassMemory(metric.representation_, metric.statistics_, lengths, reservoir)
+    model.restore(metric, memory, _restore_state(document["state"], arrays, metric))
     return model
 
 

@@ -2,6 +2,7 @@
 
 import pickle
 from copy import deepcopy
+from dataclasses import replace
 from threading import Barrier, Thread
 
 import numpy as np
@@ -25,7 +26,7 @@ from openworld import (
 )
 from openworld.evaluation.decisions import Decisions
 from openworld.evaluation.measures import open_world_error
-from openworld.recognition.adaptive.metric import LARGEST_SCATTER, Whitening
+from openworld.recognition.adaptive.metric import LARGEST_SCATTER, Whitening, candidate_metrics
 
 X, Y = load_iris(return_X_y=True)
 NEW = X + np.random.default_rng(0).normal(scale=0.3, size=X.shape)
@@ -40,9 +41,7 @@ def fitted(form=None, samples=X, labels=Y, **parameters):
     """With the representation of `form`, whatever the calibration would choose."""
     if form is None:
         return OpenWorldRecognizer(**{"n_lifted": 0, **parameters}).fit(samples, labels)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OpenWorldRecognizer, "_candidates", lambda self, n_features: [AdaptiveMetric(**form)])
-        return OpenWorldRecognizer(**parameters).fit(samples, labels)
+    return OpenWorldRecognizer(metric=AdaptiveMetric(**form), **parameters).fit(samples, labels)
 
 
 def digits_of(rows, classes):
@@ -59,6 +58,7 @@ def digits_model():
 
 def state(model):
     """All that a failed call must leave alone."""
+    lengths = model.memory_.lengths
     kept = {label: sorted(samples) for label, samples in model.reservoir_._kept.items()}
     return {
         "classes": model.classes_.tolist(),
@@ -66,7 +66,7 @@ def state(model):
         "counts": model.statistics_.counts.tolist(),
         "sums": model.statistics_.sums.tolist(),
         "scatter": model.statistics_.scatter.tolist(),
-        "lengths": [model._lengths.labels, model._lengths.sums.tolist(), model._lengths.scatter.tolist()],
+        "lengths": [lengths.labels, lengths.sums.tolist(), lengths.scatter.tolist()],
         "reservoir": kept,
         "calibration": model.calibration_,
         "decision": model.decision_function(X).tolist(),
@@ -292,7 +292,7 @@ def test_classes_that_differ_in_length_alone_are_standardized():
     ],
 )
 def test_the_lifts_that_are_tried(n_features, n_lifted, expected):
-    candidates = OpenWorldRecognizer(n_lifted=n_lifted)._candidates(n_features)
+    candidates = candidate_metrics(n_features, n_lifted, 0)
     assert [c.n_lifted for c in candidates if not c.standardize] == expected
     assert [c.n_lifted for c in candidates if c.standardize] == expected
 
@@ -355,7 +355,7 @@ def test_a_class_forgotten_and_learnt_again():
     before = model.predict(samples)
     model.forget_class(7)
     assert model.classes_.tolist() == list(range(7))
-    assert 7 not in model._lengths
+    assert 7 not in model.memory_.lengths
     assert len(model.reservoir_.samples(np.array([7]), 100)[0]) == 0
     assert np.mean(model.predict(samples[labels == 7]) == -1) > 0.8
     assert np.mean(model.predict(samples[labels < 7]) == before[labels < 7]) > 0.95
@@ -454,7 +454,7 @@ def test_growing_class_by_class_is_making_all_rows_anew(tmp_path):
         loaded = load(tmp_path / "model.ow")
         np.testing.assert_array_equal(loaded.decision_function(NEW), model.decision_function(NEW))
         rebuilt = deepcopy(model)
-        rebuilt._cache["model"] = None
+        rebuilt._derived = replace(rebuilt._derived, model=None)
         np.testing.assert_allclose(rebuilt.decision_function(NEW), model.decision_function(NEW), atol=1e-5)
         np.testing.assert_array_equal(rebuilt.classes_, model.classes_)
     assert model.classes_.tolist() == [-5, 0, 1, 2, 3, 7, 8, 99]
@@ -811,10 +811,7 @@ def test_what_the_objective_asks_for_is_reached():
 
 
 def test_random_state_determines_the_lift():
-    one, same, other = (
-        OpenWorldRecognizer(n_lifted=30, random_state=seed).fit(X, Y)._candidates(4)[2].fit(X, Y).transform(X)
-        for seed in (0, 0, 1)
-    )
+    one, same, other = (candidate_metrics(4, 30, seed)[2].fit(X, Y).transform(X) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert not np.allclose(one, other)
 

@@ -30,7 +30,7 @@ def models():
         indexed = OpenWorldRecognizer(n_lifted=0, refresh_growth=1.0).fit(X, Y)
     assert len(indexed._current().index.training.centroids) > 64
     plain = deepcopy(indexed)
-    plain._cache["model"] = replace(plain._current(), index=None)
+    plain._derived = replace(plain._derived, model=replace(plain._current(), index=None))
     return indexed, plain
 
 

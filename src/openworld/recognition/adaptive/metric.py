@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.linalg.blas import strmm
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition.adaptive.representation import Representation
@@ -19,6 +21,9 @@ from openworld.recognition.validation import check_labels
 Floats = NDArray[np.float32]
 
 LARGEST_SCATTER = 4096
+# With more features than this a lift no longer pays for its cost.
+_LARGEST_LIFTED = 1024
+_LIFTED_PER_FEATURE = 32
 _ROWS_AT_ONCE = 16384
 _FEW = 4  # samples for which a plain product is quicker than a triangular one
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
@@ -111,7 +116,7 @@ def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: f
 
 
 def unit(vectors: Floats) -> Floats:
-    """Divide each row by its length."""
+    """Divide each row by its length, however short (scikit-learn's `normalize` leaves rows below 1e-6)."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, np.newaxis]
     return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
 
@@ -148,6 +153,12 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     than 4,096 features ask for a lift, which bounds L.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "standardize": ["boolean"],
+        "n_lifted": [Interval(Integral, 0, None, closed="left")],
+        "random_state": "no_validation",
+    }
+
     def __init__(self, *, standardize: bool = False, n_lifted: int = 0, random_state: int = 0) -> None:
         self.standardize = standardize
         self.n_lifted = n_lifted
@@ -155,9 +166,12 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Choose the representation's constants and learn the first classes."""
+        return self.fit_statistics(X, y).refresh()
+
+    def fit_statistics(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Do what `fit` does, without the whitening: `refresh` has to follow."""
+        self._validate_params()
         samples, labels = self._validate(X, y, reset=True)
-        if self.n_lifted < 0:
-            raise ValueError(f"n_lifted must be 0 or more; got {self.n_lifted}.")
         if not self.n_lifted and samples.shape[1] > LARGEST_SCATTER:
             raise ValueError(
                 f"{samples.shape[1]} features would need a scatter of that size squared: "
@@ -167,7 +181,6 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             samples, standardize=self.standardize, n_lifted=self.n_lifted, seed=self.random_state
         )
         self.statistics_ = represented_statistics(self.representation_, samples, labels)
-        self.whitening_ = Whitening.of(self.statistics_)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -175,8 +188,12 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
         samples, labels = self._validate(X, y, reset=False)
-        self.statistics_ += represented_statistics(self.representation_, samples, labels)
-        self.whitening_ = Whitening.of(self.statistics_)
+        self.statistics_ = self.statistics_ + represented_statistics(self.representation_, samples, labels)
+        return self.refresh()
+
+    def refresh(self, power: float = 1.0) -> Self:
+        """Compute the whitening of all that is known; `power` as in `Whitening.of`."""
+        self.whitening_ = Whitening.of(self.statistics_, power)
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
@@ -198,3 +215,17 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def candidate_metrics(n_features: int, n_lifted: int, random_state: int) -> list[AdaptiveMetric]:
+    """Return the metrics that `OpenWorldRecognizer` chooses from, the simplest first."""
+    lifts = [0, min(n_lifted, _LIFTED_PER_FEATURE * n_features)]
+    if n_features > LARGEST_SCATTER:
+        lifts = [n_lifted or 2000]
+    elif n_features > _LARGEST_LIFTED or not n_lifted:
+        lifts = [0]
+    return [
+        AdaptiveMetric(standardize=standardize, n_lifted=lift, random_state=random_state)
+        for lift in lifts
+        for standardize in (False, True)
+    ]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import deepcopy
+from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate, hold_out
-from openworld.recognition.adaptive.metric import (
-    LARGEST_SCATTER,
-    AdaptiveMetric,
-    Whitening,
-    represented_statistics,
-)
+from openworld.recognition.adaptive.calibration import ScoreCalibration
+from openworld.recognition.adaptive.memory import ClassMemory, Derived
+from openworld.recognition.adaptive.metric import AdaptiveMetric, candidate_metrics
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.adaptive.scoring import (
@@ -47,10 +45,6 @@ from openworld.recognition.validation import (
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
-# With more features than this a lift no longer pays for its cost.
-_LARGEST_LIFTED = 1024
-_LIFTED_PER_FEATURE = 32
-
 
 class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Name the class whose mean lies in the nearest direction of an adaptive metric, or answer unknown.
@@ -75,6 +69,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     objective : Objective, default=MinOpenWorldError()
         What the threshold is to reach; any objective of `openworld.recognition.threshold`.
+    metric : AdaptiveMetric, optional
+        By default the representation is chosen on the starting classes, as told above.
     n_lifted : int, default=2000
         Rows of the random lift that is tried, at most 32 for each feature; 0 tries none.
     reservoir_size : int, default=12
@@ -93,6 +89,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The known classes, sorted.
     metric_ : AdaptiveMetric
         With the statistics of all classes.
+    memory_ : ClassMemory
+        What is kept of the classes: statistics, lengths and reservoir.
     calibration_ : ScoreCalibration
         Threshold, weight and probabilities in force.
     unknown_label_ : label
@@ -126,11 +124,21 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     accepts_bounded_region = True
     calibrates_itself = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "objective": [HasMethods(["value"])],
+        "metric": [AdaptiveMetric, None],
+        "n_lifted": [Interval(Integral, 0, None, closed="left")],
+        "reservoir_size": [Interval(Integral, 1, None, closed="left")],
+        "refresh_growth": [Interval(Real, 0, None, closed="left")],
+        "unknown_label": "no_validation",
+        "random_state": "no_validation",
+    }
 
     def __init__(
         self,
         objective: Objective = MinOpenWorldError(),  # noqa: B008 -- frozen
         *,
+        metric: AdaptiveMetric | None = None,
         n_lifted: int = 2000,
         reservoir_size: int = 12,
         refresh_growth: float = 0.0,
@@ -138,6 +146,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: int = 0,
     ) -> None:
         self.objective = objective
+        self.metric = metric
         self.n_lifted = n_lifted
         self.reservoir_size = reservoir_size
         self.refresh_growth = refresh_growth
@@ -159,44 +168,33 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        self._validate_params()
         with unchanged_on_error(self):
-            self._check_parameters()
             samples, labels = start_training(self, X, y)
             check_range(samples)
             if len(np.unique(labels)) < 2:
                 raise ValueError("OpenWorldRecognizer needs at least 2 classes to start with; got 1 class.")
-            self.reservoir_ = Reservoir(self.reservoir_size, dtype=precise_enough(samples))
-            self.reservoir_.add(samples, labels)
-            self._lengths = length_statistics(samples, labels)
-            candidates = [metric.fit(samples, labels) for metric in self._candidates(samples.shape[1])]
-            self.metric_ = max(candidates, key=self._quality) if len(candidates) > 1 else candidates[0]
-            self._forget_model()
-            self._current()  # a threshold that cannot be found is an error of fit, not of predict
+            self._learn_starting_classes(samples, labels)
         return self
 
-    def _check_parameters(self) -> None:
-        for name, least in (("n_lifted", 0), ("reservoir_size", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} must be a whole number, {least} or more; got {value!r}.")
-        if not isinstance(self.refresh_growth, Real) or not 0 <= self.refresh_growth < np.inf:
-            raise ValueError(f"refresh_growth must be a number, 0 or more; got {self.refresh_growth!r}.")
-
-    def _candidates(self, n_features: int) -> list[AdaptiveMetric]:
-        """Return the representations to choose from, simplest first: of equals the first is taken."""
-        lifts = [0, min(self.n_lifted, _LIFTED_PER_FEATURE * n_features)]
-        if n_features > LARGEST_SCATTER:
-            lifts = [self.n_lifted or 2000]
-        elif n_features > _LARGEST_LIFTED or not self.n_lifted:
-            lifts = [0]
-        return [
-            AdaptiveMetric(standardize=standardize, n_lifted=n_lifted, random_state=self.random_state)
-            for n_lifted in lifts
-            for standardize in (False, True)
-        ]
-
-    def _quality(self, metric: AdaptiveMetric) -> float:
-        return self._calibrate(metric, *sorted_classes(metric.statistics_)).quality
+    def _learn_starting_classes(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Learn them in the representation that tells known from unknown best; of equals the simplest."""
+        reservoir = Reservoir(self.reservoir_size, dtype=precise_enough(samples))
+        reservoir.add(samples, labels)
+        lengths = length_statistics(samples, labels)
+        best: tuple[AdaptiveMetric, ClassMemory, ScoreCalibration] | None = None
+        candidates = candidate_metrics(samples.shape[1], self.n_lifted, self.random_state)
+        for metric in candidates if self.metric is None else [clone(self.metric)]:
+            metric.fit_statistics(samples, labels)
+            memory = ClassMemory(metric.representation_, metric.statistics_, lengths, reservoir)
+            calibration = memory.calibrate(self.objective)
+            if best is None or calibration.quality > best[2].quality:
+                best = metric, memory, calibration
+        assert best is not None  # there is at least one candidate
+        self.metric_, self.memory_, calibration = best
+        self.metric_.refresh(calibration.power)
+        self._derived = Derived(None, calibration, float(self.statistics_.counts.sum()))
+        self._current()
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn new samples, of known and of new classes alike.
@@ -212,27 +210,27 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        check_announced(y, classes)
-        if not hasattr(self, "metric_"):
+        if not hasattr(self, "memory_"):
+            check_announced(y, classes)
             return self.fit(X, y)
-        with unchanged_on_error(self):
-            samples, labels = continue_training(self, X, y)
-            check_range(samples)
-            batch = represented_statistics(self.metric_.representation_, samples, labels)
-            lengths = length_statistics(samples, labels)
-            self.statistics_.check_combines(batch)
-            self.metric_.statistics_ += batch
-            self._lengths += lengths
-            self.reservoir_.add(samples, labels)
-            self._classes_changed(np.unique(labels))
+        samples, labels = continue_training(self, X, y, classes)
+        check_range(samples)
+        derived = self._derived.after_learning(np.unique(labels))
+        self.memory_.add(samples, labels)  # all or nothing
+        self._derived = derived
         return self
 
     @property
     def statistics_(self) -> ClassStatistics:
         """Counts, sums and scatter of the represented samples."""
         check_is_fitted(self)
-        statistics: ClassStatistics = self.metric_.statistics_
-        return statistics
+        return self.memory_.statistics
+
+    @property
+    def reservoir_(self) -> Reservoir:
+        """The samples kept for calibration."""
+        check_is_fitted(self)
+        return self.memory_.reservoir
 
     # -- correcting -------------------------------------------------------------------------------
 
@@ -240,21 +238,14 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Forget a class; at least two stay."""
         if label in self.statistics_ and len(self.statistics_) <= 2:
             raise ValueError("OpenWorldRecognizer needs at least 2 classes; none of the last two can go.")
-        self.statistics_.forget(label)
-        self._lengths.forget(label)
-        self.reservoir_.forget(label)
-        self._forget_model()
+        self.memory_.forget(label)
+        self._derived = Derived()
 
     def rename_class(self, old: Any, new: Any) -> None:
         """Give a class another name that no class has yet."""
         self._check_new_label(new)
-        self.statistics_.rename(old, new)
-        self._lengths.rename(old, new)
-        self.reservoir_.rename(old, new)
-        for made in ("model", "previous"):
-            if self._cache[made] is not None:
-                self._cache[made] = self._cache[made].renamed(as_key(old), as_key(new))
-        self._cache["changed"] = {as_key(new) if label == old else label for label in self._cache["changed"]}
+        self.memory_.rename(old, new)
+        self._derived = self._derived.renamed(as_key(old), as_key(new))
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
         """Make one class of several, with the mean of all their samples."""
@@ -262,10 +253,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_new_label(into)
         if not set(self.statistics_.labels) - {*parts, as_key(into)}:
             raise ValueError("OpenWorldRecognizer needs at least 2 classes; merging these would leave 1.")
-        self.statistics_.merge(parts, into)
-        self._lengths.merge(parts, into)
-        self.reservoir_.merge(parts, into)
-        self._forget_model()
+        self.memory_.merge(parts, into)
+        self._derived = Derived()
 
     def _check_new_label(self, label: Any) -> None:
         check_is_fitted(self)
@@ -276,30 +265,24 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def without_classes(self) -> Self:
         """Return a copy with the same representation that knows no class yet, to learn a part elsewhere."""
         check_is_fitted(self)
-        empty = deepcopy(self)
-        empty.metric_.statistics_ = ClassStatistics("pooled")
-        empty._lengths = ClassStatistics("per_class")
-        empty.reservoir_ = self.reservoir_.empty()
-        empty._forget_model()
-        return empty
+        return self._with(self.memory_.empty())
 
     def __add__(self, other: Self) -> Self:
-        for part in (self, other) if type(self) is type(other) else ():
+        if type(self) is not type(other):
+            raise ValueError("Only models of one kind with one representation can be added.")
+        for part in (self, other):
             check_is_fitted(part)
-        if type(self) is not type(other) or not self.metric_.representation_.is_same(
-            other.metric_.representation_
-        ):
-            raise ValueError(
-                "Only models with one representation can be added: make the parts with without_classes()."
-            )
         if len(other.statistics_):
             check_unknown_label(self.unknown_label_, as_array(other.statistics_.labels))
-        whole = deepcopy(self)
-        whole.metric_.statistics_ += other.statistics_
-        whole._lengths += other._lengths
-        whole.reservoir_.merge_from(other.reservoir_)
-        whole._forget_model()
-        return whole
+        return self._with(self.memory_ + other.memory_)
+
+    def _with(self, memory: ClassMemory) -> Self:
+        """Return a copy with another memory."""
+        other = copy(self)
+        other.metric_ = copy(self.metric_)
+        other.metric_.statistics_ = memory.statistics
+        other.memory_, other._derived = memory, Derived()
+        return other
 
     # -- recognizing ------------------------------------------------------------------------------
 
@@ -423,40 +406,33 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
         return samples
 
-    # -- the model, made anew when it is asked for after a change ----------------------------------
+    # -- what predictions read, computed when it is first needed after a change --------------------
 
     def _current(self) -> ScoringModel:
         check_is_fitted(self)
         if len(self.statistics_) < 2:
             raise ValueError("This recognizer knows fewer than 2 classes: teach it more with partial_fit.")
-        if self._cache["model"] is None:
-            self._cache["model"] = self._make_model()
-            self._cache["previous"], self._cache["changed"] = None, set()
-        model: ScoringModel = self._cache["model"]
+        return self._derived.model or self._derive()
+
+    def _derive(self) -> ScoringModel:
+        """Compute the scoring model; metric and calibration too, where the samples have grown enough."""
+        n_samples, derived = float(self.statistics_.counts.sum()), self._derived
+        calibration, previous = derived.calibration, derived.previous
+        if calibration is None or n_samples > (1 + self.refresh_growth) * derived.n_samples:
+            calibration, previous = self.memory_.calibrate(self.objective), None
+            self.metric_.refresh(calibration.power)
+        else:
+            n_samples = derived.n_samples
+        # The previous model gives its rows away: it is of no use where this fails.
+        self._derived = replace(derived, previous=None)
+        model = make_scoring_model(
+            self.metric_, self.memory_.lengths, self.memory_.reservoir, calibration, previous, derived.changed
+        )
+        self._derived = Derived(model, calibration, n_samples)
         return model
 
-    def _make_model(self) -> ScoringModel:
-        n_samples = float(self.statistics_.counts.sum())
-        kept, previous = self._cache["metric"], self._cache["previous"]
-        if kept is None or n_samples > (1 + self.refresh_growth) * kept[0]:
-            calibration = self._calibrate(self.metric_, *sorted_classes(self.statistics_))
-            self.metric_.whitening_ = Whitening.of(self.statistics_, calibration.power)
-            kept, previous = (n_samples, calibration), None
-            self._cache["metric"] = kept
-        changed = self._cache["changed"]
-        return make_scoring_model(self.metric_, self._lengths, self.reservoir_, kept[1], previous, changed)
-
-    def _calibrate(
-        self, metric: AdaptiveMetric, classes: NDArray[Any], order: NDArray[np.intp]
-    ) -> ScoreCalibration:
-        """Calibrate on at most a few thousand samples, however many classes there are."""
-        per_class = int(np.clip(_CALIBRATION_SAMPLES // len(classes), 2, self.reservoir_.per_class))
-        samples, codes = self.reservoir_.samples(classes, per_class)
-        represented = metric.representation_(samples)
-        return calibrate(hold_out(metric.statistics_, order, represented, codes), self.objective)
-
-    def _state(self) -> tuple[float, ScoringModel] | None:
-        """Return what a model file keeps: how many samples the metric is from, and what predictions need.
+    def state(self) -> tuple[float, ScoringModel] | None:
+        """Return what a model file keeps: how many samples the metric is from, and what predictions read.
 
         None where too little is known to predict, as in a part that is to be added to others.
         """
@@ -464,33 +440,16 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = self._current()
         except ValueError:
             return None
-        return self._cache["metric"][0], model
+        return self._derived.n_samples, model
 
-    def _restore(
-        self,
-        metric: AdaptiveMetric,
-        lengths: ClassStatistics,
-        reservoir: Reservoir,
-        state: tuple[float, ScoringModel] | None,
+    def restore(
+        self, metric: AdaptiveMetric, memory: ClassMemory, state: tuple[float, ScoringModel] | None
     ) -> None:
-        """Set what was learnt, as read from a model file."""
-        self.metric_, self._lengths, self.reservoir_ = metric, lengths, reservoir
-        self._forget_model()
+        """Set what was learned, as read from a model file."""
+        self.metric_, self.memory_, self._derived = metric, memory, Derived()
         if state is not None:
             n_samples, model = state
-            self._cache["metric"], self._cache["model"] = (n_samples, model.calibration), model
-
-    def _classes_changed(self, labels: Iterable[Any]) -> None:
-        """Keep the metric, if it may be kept, and what was made of the other classes."""
-        self._cache["previous"] = self._cache["model"] or self._cache["previous"]
-        self._cache["changed"] |= set(map(as_key, labels))
-        self._cache["model"] = None
-
-    def _forget_model(self) -> None:
-        self._cache: dict[str, Any] = {"model": None, "metric": None, "previous": None, "changed": set()}
+            self._derived = Derived(model, model.calibration, n_samples)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "metric_")
-
-
-_CALIBRATION_SAMPLES = 3000
+        return hasattr(self, "memory_")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ class Reservoir:
         """Offer samples; each class keeps those with the smallest hashes."""
         keys, codes = np.unique(labels, return_inverse=True)
         names = keys.tolist()
-        for name in names:
-            self._kept.setdefault(name, {})
+        for name in names:  # what was kept is copied and not changed, so that it can be restored
+            self._kept[name] = dict(self._kept.get(name, {}))
         self._trim(())
         for start in range(0, len(samples), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
@@ -80,6 +80,23 @@ class Reservoir:
         for label in list(self._kept) if fewer else changed:
             kept = self._kept[label]
             self._kept[label] = {digest: kept[digest] for digest in sorted(kept)[: self._trimmed_to]}
+
+    def restorer(self, labels: Iterable[Hashable]) -> Callable[[], None]:
+        """Return a function that undoes adding samples of these classes, whatever was done of it."""
+        labels, trimmed_to = list(labels), self._trimmed_to
+        # While there are few classes, one more class makes all others keep fewer samples.
+        changed = labels if len(self._kept) * self.size > self.total else [*labels, *self._kept]
+        kept = {label: self._kept.get(label) for label in changed}
+
+        def restore() -> None:
+            self._trimmed_to = trimmed_to
+            for label, samples in kept.items():
+                if samples is None:
+                    self._kept.pop(label, None)
+                else:
+                    self._kept[label] = samples
+
+        return restore
 
     def merge_from(self, other: Reservoir) -> None:
         """Take in another reservoir's samples."""
