@@ -323,7 +323,7 @@ class ClassMeansMixin:
 
     def __add__(self, other: Self) -> Self:
         if type(self) is not type(other):
-            raise ValueError("Only models of one kind that share one metric can be added.")
+            raise ValueError("Only models of one kind can be added: make the parts with without_classes().")
         if len(other.statistics_):
             check_unknown_label(self.unknown_label_, other.classes_)
         whole = copy(self)

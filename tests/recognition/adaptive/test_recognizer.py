@@ -630,8 +630,8 @@ def test_lifts_that_differ_do_not_add_up():
     """The same seed need not mean the same rows, if another version of numpy drew them."""
     model = fitted({"standardize": False, "n_lifted": 12})
     other = deepcopy(model)
-    representation = other.metric_.representation_
-    other.metric_.representation_ = representation.with_rows(representation.rows + 1)
+    representation = other.memory_.representation
+    other.memory_.representation = representation.with_rows(representation.rows + 1)
     with pytest.raises(ValueError, match="one representation"):
         _ = model + other
 
@@ -774,14 +774,17 @@ def test_single_and_double_precision_agree():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_lifted": -1}, "n_lifted must be a whole number, 0 or more; got -1"),
-        ({"n_lifted": 2.5}, "n_lifted must be a whole number"),
-        ({"n_lifted": None}, "n_lifted must be a whole number"),
-        ({"reservoir_size": 0}, "reservoir_size must be a whole number, 1 or more; got 0"),
-        ({"reservoir_size": "10"}, "reservoir_size must be a whole number"),
-        ({"refresh_growth": -0.1}, "refresh_growth must be a number, 0 or more; got -0.1"),
-        ({"refresh_growth": np.nan}, "refresh_growth must be a number"),
-        ({"refresh_growth": "x"}, "refresh_growth must be a number"),
+        ({"n_lifted": -1}, "'n_lifted' parameter .* an int in the range"),
+        ({"n_lifted": 2.5}, "'n_lifted' parameter"),
+        ({"n_lifted": None}, "'n_lifted' parameter"),
+        ({"reservoir_size": 0}, "'reservoir_size' parameter .* an int in the range"),
+        ({"reservoir_size": "10"}, "'reservoir_size' parameter"),
+        ({"refresh_growth": -0.1}, "'refresh_growth' parameter .* a float in the range"),
+        ({"refresh_growth": np.nan}, "'refresh_growth' parameter"),
+        ({"refresh_growth": np.inf}, "'refresh_growth' parameter"),
+        ({"refresh_growth": "x"}, "'refresh_growth' parameter"),
+        ({"metric": NearestNonOutlier()}, "'metric' parameter"),
+        ({"objective": None}, "'objective' parameter"),
     ],
 )
 def test_parameters_that_make_no_sense(parameters, message):

@@ -269,12 +269,13 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __add__(self, other: Self) -> Self:
         if type(self) is not type(other):
-            raise ValueError("Only models of one kind with one representation can be added.")
+            raise ValueError("Only models of one kind can be added: make the parts with without_classes().")
         for part in (self, other):
             check_is_fitted(part)
+        memory = self.memory_ + other.memory_
         if len(other.statistics_):
             check_unknown_label(self.unknown_label_, as_array(other.statistics_.labels))
-        return self._with(self.memory_ + other.memory_)
+        return self._with(memory)
 
     def _with(self, memory: ClassMemory) -> Self:
         """Return a copy with another memory."""
