@@ -89,14 +89,14 @@ def test_a_start_teaches_only_what_came_after_the_last_snapshot(
 def test_samples_judged_by_a_version_of_the_past_are_judged_again(
     sqlite_world: World, things: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = sqlite_world._recognition._writer.store
+    store = sqlite_world.recognition._writer.store
 
     def store_late(new: Any) -> list[int]:
         sqlite_world.labels.learn(things(5, 3, 1), ["five"] * 3, "ann")
         assert sqlite_world.rescorer.wait(timeout=30) is not None  # the pool was scored without these
         return store(new)
 
-    monkeypatch.setattr(sqlite_world._recognition._writer, "store", store_late)
+    monkeypatch.setattr(sqlite_world.recognition._writer, "store", store_late)
     answers = sqlite_world.recognize(things(5, 3))
     assert (answers.labels, answers.model_version) == ([None] * 3, 0)
     end = time.monotonic() + 30

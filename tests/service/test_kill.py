@@ -22,9 +22,9 @@ from openworld.service.undo import EventHeader, model_events
 from openworld.service.world import World
 from openworld.store import Database, events
 
-PROGRAM = Path(__file__).with_name("living_world.py")
-_living = runpy.run_path(str(PROGRAM))
-SETTINGS, PROBE, digest = _living["SETTINGS"], _living["PROBE"], _living["digest"]
+PROGRAM = Path(__file__).with_name("victim.py")
+_victim = runpy.run_path(str(PROGRAM))
+SETTINGS, PROBE, digest = _victim["SETTINGS"], _victim["PROBE"], _victim["digest"]
 
 
 class _Victim:

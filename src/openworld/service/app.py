@@ -24,14 +24,13 @@ from openworld.service.api import (
     session,
 )
 from openworld.service.api.errors import add_handlers
-from openworld.service.api.request_bodies import RequestBodies
 from openworld.service.auth.authentication import Authenticator
 from openworld.service.auth.sessions import Sessions, session_secret
 from openworld.service.batcher import Batcher
 from openworld.service.clustering_job import ClusteringJob
 from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
-from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection
+from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection, RequestBodies
 from openworld.service.notifications import Broadcast
 from openworld.service.pages import page_router
 from openworld.service.settings import ServiceSettings, WorldSettings

@@ -8,7 +8,7 @@ versions are computed from the events in effect. Each class says in one place
 - what it does to labels, descriptions and class counts: `apply_to_labels`,
 - what it does to clusters: `apply_to_clusters` and `revert_clusters`,
 - whether it can be undone: `undoable`,
-- how the history words it: `describe`.
+- how the history words it: `words`.
 
 A new kind is a new class here, listed in `EVENT_KINDS`, and a route that appends it. Databases hold kinds and
 payloads, so neither may be renamed without a migration.
@@ -43,9 +43,12 @@ class WorldEvent:
     rewinds : bool
         Whether it changes which other events are in effect: undo, redo, rollback. The event log then replays.
     undoable : bool
+    words : str
+        What the person did, to follow their name: a format string of the payload and `n`, the samples.
     """
 
     kind: ClassVar[str]
+    words: ClassVar[str]
     changes_model: ClassVar[bool] = False
     rewinds: ClassVar[bool] = False
     undoable: ClassVar[bool] = True
@@ -58,7 +61,7 @@ class WorldEvent:
     @property
     def n_samples(self) -> int:
         """The number of samples whose state or cluster changes."""
-        return 0
+        return len(self.learned)
 
     @property
     def learned(self) -> Sequence[int]:
@@ -78,8 +81,8 @@ class WorldEvent:
         """Take back `apply_to_clusters` when the event is undone."""
 
     def describe(self) -> str:
-        """Say in a few words what the person did, after their name."""
-        return self.kind
+        """Say what the person did, in words that follow their name."""
+        return self.words.format(**self.payload, n=self.n_samples)
 
 
 # -- labels ---------------------------------------------------------------------------------------
@@ -114,7 +117,7 @@ class LearnEvent(WorldEvent):
         labels.label(dict(zip(self.samples, self.labels, strict=True)), by)
 
     def describe(self) -> str:
-        """Name the first classes."""
+        """Name up to five classes."""
         names = sorted(set(self.labels))
         return f"taught {self.n_samples} of {_quoted(names[:5])}{', …' * (len(names) > 5)}"
 
@@ -124,15 +127,11 @@ class LabelEvent(WorldEvent):
     """Stored samples got a label, and were learned."""
 
     kind: ClassVar[str] = "label"
+    words: ClassVar[str] = "labelled {n} as “{label}”"
     changes_model: ClassVar[bool] = True
 
     samples: Sequence[int]
     label: str
-
-    @property
-    def n_samples(self) -> int:
-        """The samples labelled."""
-        return len(self.samples)
 
     @property
     def learned(self) -> Sequence[int]:
@@ -147,25 +146,18 @@ class LabelEvent(WorldEvent):
         """Label the samples."""
         labels.label(dict.fromkeys(self.samples, self.label), by)
 
-    def describe(self) -> str:
-        """Name the class."""
-        return f"labelled {self.n_samples} as {_quoted([self.label])}"
-
 
 @dataclass(frozen=True)
 class AcceptEvent(LabelEvent):
     """A rejected sample is of a known class: it is learned, and the threshold takes it into account."""
 
     kind: ClassVar[str] = "accept"
+    words: ClassVar[str] = "labelled {n} as “{label}”, wrongly rejected"
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the sample, and relax the threshold if it is still rejected."""
         super().apply_to_model(model, features)
         model.relax_threshold(features, np.array([self.label] * len(features)))
-
-    def describe(self) -> str:
-        """Name the class."""
-        return f"{super().describe()}, wrongly rejected"
 
 
 @dataclass(frozen=True)
@@ -199,6 +191,7 @@ class DescribeEvent(WorldEvent):
     """A class got a description."""
 
     kind: ClassVar[str] = "describe"
+    words: ClassVar[str] = "described “{label}”"
 
     label: str
     text: str
@@ -207,16 +200,13 @@ class DescribeEvent(WorldEvent):
         """Set the description."""
         labels.describe(self.label, self.text)
 
-    def describe(self) -> str:
-        """Name the class."""
-        return f"described {_quoted([self.label])}"
-
 
 @dataclass(frozen=True)
 class RenameEvent(WorldEvent):
     """A class got another name."""
 
     kind: ClassVar[str] = "rename"
+    words: ClassVar[str] = "renamed “{old}” to “{new}”"
     changes_model: ClassVar[bool] = True
 
     old: str
@@ -229,10 +219,6 @@ class RenameEvent(WorldEvent):
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
         """Rename the labels of its samples."""
         labels.move([self.old], self.new)
-
-    def describe(self) -> str:
-        """Give both names."""
-        return f"renamed {_quoted([self.old])} to {_quoted([self.new])}"
 
 
 @dataclass(frozen=True)
@@ -263,6 +249,7 @@ class ForgetEvent(WorldEvent):
     """A class was forgotten; its stored samples returned to the pool."""
 
     kind: ClassVar[str] = "forget"
+    words: ClassVar[str] = "forgot “{label}”"
     changes_model: ClassVar[bool] = True
 
     label: str
@@ -274,10 +261,6 @@ class ForgetEvent(WorldEvent):
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
         """Return its samples to the pool."""
         labels.forget(self.label)
-
-    def describe(self) -> str:
-        """Name the class."""
-        return f"forgot {_quoted([self.label])}"
 
 
 # -- clusters -------------------------------------------------------------------------------------
@@ -332,14 +315,11 @@ class UndoEvent(WorldEvent):
     """Another event was undone; the record's `undoes` is its id, `of` its kind."""
 
     kind: ClassVar[str] = "undo"
+    words: ClassVar[str] = "undid {of}"
     rewinds: ClassVar[bool] = True
     undoable: ClassVar[bool] = False
 
     of: str
-
-    def describe(self) -> str:
-        """Name the kind."""
-        return f"undid {self.of}"
 
 
 @dataclass(frozen=True)
@@ -347,14 +327,11 @@ class RedoEvent(WorldEvent):
     """An undo was taken back; the record's `undoes` is the undo, `of` the kind of the event it undid."""
 
     kind: ClassVar[str] = "redo"
+    words: ClassVar[str] = "redid {of}"
     rewinds: ClassVar[bool] = True
     undoable: ClassVar[bool] = False
 
     of: str
-
-    def describe(self) -> str:
-        """Name the kind."""
-        return f"redid {self.of}"
 
 
 @dataclass(frozen=True)
@@ -362,14 +339,11 @@ class RollbackEvent(WorldEvent):
     """The model returned to an earlier version; `event` is the event that made it, 0 for the first model."""
 
     kind: ClassVar[str] = "activate"
+    words: ClassVar[str] = "rolled back to version {version}"
     rewinds: ClassVar[bool] = True
 
     version: int
     event: int
-
-    def describe(self) -> str:
-        """Name the version."""
-        return f"rolled back to version {self.version}"
 
 
 EVENT_KINDS: dict[str, type[WorldEvent]] = {

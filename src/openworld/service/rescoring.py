@@ -45,7 +45,7 @@ class Rescorer:
         self._changed = threading.Condition()
         self._closing = False
         self._outdated: list[int] = []
-        self._judged_elsewhere = False
+        self._judged_by_others = False
         self._wanted = log.model.version
         # Samples that were stored just before a crash may never have been judged: begin with a full pass.
         self._last = Rescored(-1, 0, 0)
@@ -95,7 +95,7 @@ class Rescorer:
         with self._changed:
             if done.model_version >= self._last.model_version:
                 self._last = done
-            self._judged_elsewhere = True
+            self._judged_by_others = True
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -105,7 +105,7 @@ class Rescorer:
                     lambda: (
                         self._closing
                         or self._outdated
-                        or self._judged_elsewhere
+                        or self._judged_by_others
                         or self._wanted > self._last.model_version
                     )
                 )
@@ -142,9 +142,9 @@ class Rescorer:
     def _judge_outdated(self) -> None:
         with self._changed:
             ids, self._outdated = self._outdated, []
-            elsewhere, self._judged_elsewhere = self._judged_elsewhere, False
+            by_others, self._judged_by_others = self._judged_by_others, False
         with self._database.read() as connection:
-            if elsewhere:
+            if by_others:
                 since = datetime.now(UTC) - timedelta(seconds=_LATE_SECONDS)
                 ids += judged_before(connection, self._log.model.version, since)
             found = list(find(connection, ids).values())

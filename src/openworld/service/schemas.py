@@ -131,7 +131,7 @@ class MergeClassesBody(Body):
 
 
 class EventBody(Body):
-    """The act to undo or to do again; left out: one's last."""
+    """The event to undo or redo; without one, the person's last."""
 
     event_id: Id | None = None
 
@@ -199,7 +199,7 @@ class Recognized(BaseModel):
 
 
 class SamplePage(BaseModel):
-    """Samples, and where to go on."""
+    """Samples, and the cursor of the next page."""
 
     samples: list[Sample]
     next: str | None = Field(description="Give this as `after` for the next page; null at the end.")
@@ -219,11 +219,11 @@ class ClusterList(BaseModel):
     running: bool
     done: int
     total: int
-    unclustered: int = Field(description="Pending samples in no cluster.")
+    unclustered: int = Field(description="Pending samples that are not in a cluster.")
 
 
 class PoolPlaces(BaseModel):
-    """The map of the pool as columns; `cluster` is null for a sample in no cluster."""
+    """The map of the pool as columns; `cluster` is null for a sample that is not in a cluster."""
 
     ids: list[int]
     x: list[float]
@@ -232,7 +232,7 @@ class PoolPlaces(BaseModel):
 
 
 class CountChange(BaseModel):
-    """How many samples a class was learnt from, in two versions."""
+    """How many samples a class was learned from, in two versions."""
 
     before: float
     after: float
@@ -245,7 +245,7 @@ class VersionComparison(BaseModel):
     b: int
     added: list[str]
     removed: list[str]
-    changed: dict[str, CountChange] = Field(description="Classes learnt from more or fewer samples.")
+    changed: dict[str, CountChange] = Field(description="Classes learned from more or fewer samples.")
     same: bool
 
 

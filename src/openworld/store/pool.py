@@ -66,7 +66,7 @@ def ids(connection: Connection, where: PoolFilter, limit: int | None = None) -> 
 def page(
     connection: Connection, where: PoolFilter, after: str | None, limit: int
 ) -> tuple[list[Sample], str | None]:
-    """Return the samples after a cursor and the cursor to go on with, or None at the end.
+    """Return the samples after a cursor and the cursor of the next page, or None at the end.
 
     The cursor is the position of the last row (keyset pagination), so every page costs the same.
     """

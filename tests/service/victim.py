@@ -1,6 +1,6 @@
-"""A program that lives in a world until it is killed: it recognizes in one thread and acts in another.
+"""A program that works with a world until it is killed: it recognizes in one thread and labels in another.
 
-Usage: living_world.py URL MODEL SEED. It begins when a line comes on its standard input, and writes a line of
+Usage: victim.py URL MODEL SEED. It begins when a line comes on its standard input, and writes a line of
 JSON for everything that the world has acknowledged: ``["stored", [ids]]``, or
 ``["act", event, kind, version, digest of the answers on the probe]``.
 """
