@@ -96,13 +96,11 @@ def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> Non
     assert world.recognize(things(5, 2, 2)).labels == [None, None]
 
 
-def test_what_is_known_is_stored_only_when_asked_and_nothing_where_not_wanted(
+def test_what_is_known_is_not_stored_by_default_and_nothing_where_not_wanted(
     world: World, things: Draw
 ) -> None:
     assert world.recognize(things(5, 2), remember=False).sample_ids == [None, None]
-    (kept,) = world.recognize(things(0), keep_known=True).sample_ids
-    assert kept is not None
-    assert world.pool.get(kept).state == "recognized"
+    assert world.recognize(things(0)).sample_ids == [None]
     assert world.pool.count() == 0
 
 

@@ -49,7 +49,14 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
     return World.open(
         settings.database,
         model,
-        WorldSettings(n_nearest=settings.nearest, lease_seconds=settings.lease_seconds),
+        WorldSettings(
+            n_nearest=settings.nearest,
+            lease_seconds=settings.lease_seconds,
+            keep_random=settings.keep_random,
+            keep_below=settings.keep_below,
+            max_recognized=settings.max_recognized,
+            recognized_days=settings.recognized_days,
+        ),
     )
 
 

@@ -183,6 +183,53 @@ class DismissEvent(WorldEvent):
         return f"dismissed {self.n_samples}" + (f": {self.reason}" if self.reason else "")
 
 
+@dataclass(frozen=True)
+class FeedbackEvent(WorldEvent):
+    """Recognized samples were reviewed: what the model answered, and what is true.
+
+    A label of None means that the sample is of no known class: it returns to the pool and stays there until
+    a person names it. `random` tells which samples were kept at random: only these give an unbiased estimate.
+    """
+
+    kind: ClassVar[str] = "feedback"
+    changes_model: ClassVar[bool] = True
+
+    samples: Sequence[int]
+    labels: Sequence[str | None]
+    answers: Sequence[str]
+    random: Sequence[bool]
+
+    @property
+    def n_samples(self) -> int:
+        """The samples reviewed."""
+        return len(self.samples)
+
+    @property
+    def learned(self) -> Sequence[int]:
+        """The samples that have a class."""
+        return list(self._labels)
+
+    @property
+    def _labels(self) -> dict[int, str]:
+        pairs = zip(self.samples, self.labels, strict=True)
+        return {sample: label for sample, label in pairs if label is not None}
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Learn the samples that have a class."""
+        if len(features):
+            model.partial_fit(features, np.array(list(self._labels.values())))
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Label the samples that have a class, return the others to the pool."""
+        labels.label(self._labels, by)
+        labels.return_to_pool([i for i in self.samples if i not in self._labels], by)
+
+    def describe(self) -> str:
+        """Count right and wrong answers."""
+        wrong = sum(label != answer for label, answer in zip(self.labels, self.answers, strict=True))
+        return f"reviewed {self.n_samples} recognized: {self.n_samples - wrong} right, {wrong} wrong"
+
+
 # -- classes --------------------------------------------------------------------------------------
 
 
@@ -353,6 +400,7 @@ EVENT_KINDS: dict[str, type[WorldEvent]] = {
         LabelEvent,
         AcceptEvent,
         DismissEvent,
+        FeedbackEvent,
         DescribeEvent,
         RenameEvent,
         MergeEvent,

@@ -42,7 +42,7 @@ class Labels:
         """Store and learn labelled samples, except those learned before under the same label."""
         with self._log.model.reading() as (model, version):
             features = as_features(X, model.n_features_in_)
-            names = [self._check_label(label) for label in labels]
+            names = [self.check_label(label) for label in labels]
             things = list(items) if items is not None else [Item()] * len(features)
             if not len(features) or len(names) != len(features) or len(things) != len(features):
                 raise Refused(
@@ -106,9 +106,9 @@ class Labels:
         return self._label(AcceptEvent, [sample_id], label, who)
 
     def _label(self, kind: type[LabelEvent], sample_ids: Sequence[int], label: str, who: str) -> Outcome:
-        name = self._check_label(label)
+        name = self.check_label(label)
         with self._log.exclusive():
-            found = self._find(sample_ids, who)
+            found = self.find(sample_ids, who)
             for sample in found:
                 if sample.label not in (None, name):
                     raise Conflict(
@@ -124,7 +124,7 @@ class Labels:
         """Take samples out of the pool: bad input, or not a class."""
         check_text(reason, "The reason")
         with self._log.exclusive():
-            found = self._find(sample_ids, who)
+            found = self.find(sample_ids, who)
             for sample in found:
                 if sample.state == "labelled":
                     raise Conflict(f"Sample {sample.id} is labelled {sample.label!r}: undo that label first.")
@@ -133,7 +133,7 @@ class Labels:
 
     def preview(self, sample_ids: Sequence[int], label: str) -> Preview:
         """Tell what labelling these samples would change, without doing it."""
-        found = self._find(sample_ids, None)
+        found = self.find(sample_ids, None)
         with self._database.read() as connection:
             features = samples.features_of(connection, [sample.id for sample in found])
         labels = self._names()
@@ -142,7 +142,7 @@ class Labels:
             nearest = Verdict.of(model.judge(mean, self._n_nearest), 0, version).nearest
         problem = None
         try:
-            label = self._check_label(label)
+            label = self.check_label(label)
         except Refused as error:
             problem = str(error)
         return Preview(
@@ -168,7 +168,7 @@ class Labels:
             mine.get("dismissed", 0),
         )
 
-    def _find(self, sample_ids: Sequence[int], who: str | None) -> list[Sample]:
+    def find(self, sample_ids: Sequence[int], who: str | None) -> list[Sample]:
         """Return samples in the order given; with `who`, raise `Conflict` where another person holds one."""
         ids = list(dict.fromkeys(sample_ids))
         if not ids:
@@ -183,7 +183,8 @@ class Labels:
             raise Conflict(f"{holder} is working on these samples now.")
         return [found[i] for i in ids]
 
-    def _check_label(self, label: str) -> str:
+    def check_label(self, label: str) -> str:
+        """Return the name of a class as it is stored, or raise `Refused`."""
         name = check_name(label)
         with self._log.model.reading() as (model, _):
             if name == model.unknown_label_:

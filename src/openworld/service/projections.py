@@ -23,6 +23,9 @@ class LabelTarget(Protocol):
     def dismiss(self, sample_ids: Sequence[int], by: EventRecord) -> None:
         """Take samples out of the pool."""
 
+    def return_to_pool(self, sample_ids: Sequence[int], by: EventRecord) -> None:
+        """Return samples to the pool that were recognized wrongly."""
+
     def move(self, labels: Sequence[str], into: str) -> None:
         """Give the samples and the description of some classes to another class."""
 
@@ -62,6 +65,12 @@ class LabelProjection:
             self._unlabel(sample)
             self.states[sample] = GivenState.dismissed(by)
 
+    def return_to_pool(self, sample_ids: Sequence[int], by: EventRecord) -> None:
+        """Return samples to the pool that were recognized wrongly."""
+        for sample in sample_ids:
+            self._unlabel(sample)
+            self.states[sample] = GivenState.returned(by)
+
     def move(self, labels: Sequence[str], into: str) -> None:
         """Give the samples and the description of some classes to another class."""
         for label in dict.fromkeys(labels):
@@ -100,6 +109,9 @@ class ClassCounts(dict[str, float]):
 
     def dismiss(self, sample_ids: Sequence[int], by: EventRecord) -> None:
         """Change nothing: dismissed samples were never learned."""
+
+    def return_to_pool(self, sample_ids: Sequence[int], by: EventRecord) -> None:
+        """Change nothing: recognized samples were never learned."""
 
     def move(self, labels: Sequence[str], into: str) -> None:
         """Add the counts of some classes to another class."""

@@ -7,21 +7,26 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sqlalchemy import Connection
 
 from openworld.recognition import Judgement
 from openworld.service.live_model import LiveModel
 from openworld.service.notifications import Notifications
 from openworld.service.rescoring import Rescorer
 from openworld.service.results import Item, Refused
+from openworld.service.settings import WorldSettings
 from openworld.service.validation import check_text
 from openworld.store import Database
-from openworld.store.samples import NewSample, Verdict, store
+from openworld.store.records import Kept
+from openworld.store.samples import NewSample, Verdict, delete_recognized, store
 
 _MAX_PER_TRANSACTION = 2000
+_RECOGNIZED_BETWEEN_DELETIONS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +90,12 @@ class Recognition:
         model: LiveModel,
         rescorer: Rescorer,
         notifications: Notifications,
-        n_nearest: int,
+        settings: WorldSettings,
     ) -> None:
         self._model, self._rescorer, self._notifications = model, rescorer, notifications
-        self._n_nearest = n_nearest
-        self._writer = PoolWriter(database)
+        self._settings = settings
+        self._random = np.random.default_rng()
+        self._writer = PoolWriter(database, settings)
 
     def recognize(
         self,
@@ -97,7 +103,6 @@ class Recognition:
         items: Sequence[Item] | None = None,
         *,
         remember: bool = True,
-        keep_known: bool = False,
     ) -> Answers:
         """Name each sample or answer unknown; see `World.recognize`."""
         with self._model.reading() as (model, version):
@@ -106,13 +111,14 @@ class Recognition:
                 raise Refused(f"There are {len(features)} samples and {len(items)} items: give one for each.")
             if not len(features):
                 raise Refused("No samples were given.")
-            judged = model.judge(features, self._n_nearest)
+            judged = model.judge(features, self._settings.n_nearest)
         labels = [
             label if accepted else None
             for label, accepted in zip(judged.labels.tolist(), judged.accepted.tolist(), strict=True)
         ]
         answers = Answers(judged, labels, [None] * len(labels), version)
-        rows = [i for i, label in enumerate(labels) if remember and (label is None or keep_known)]
+        kept = self._kept(judged) if remember else {}
+        rows = [i for i, label in enumerate(labels) if remember and (label is None or i in kept)]
         if rows:
             new = [
                 NewSample(
@@ -120,6 +126,7 @@ class Recognition:
                     Item() if items is None else items[i],
                     Verdict.of(judged, i, version),
                     "pending" if labels[i] is None else "recognized",
+                    kept=kept.get(i),
                 )
                 for i in rows
             ]
@@ -129,8 +136,22 @@ class Recognition:
                 answers.sample_ids[i] = sample_id
             if self._model.version != version:
                 self._rescorer.rescore(stored)
-            self._notifications.publish("unknown", {"samples": len(stored)})
+            n_unknown = sum(labels[i] is None for i in rows)
+            if n_unknown:
+                self._notifications.publish("unknown", {"samples": n_unknown})
         return answers
+
+    def _kept(self, judged: Judgement) -> dict[int, Kept]:
+        """Return which recognized samples are kept for review, and why.
+
+        The random share is drawn from all recognized samples, the uncertain ones too.
+        """
+        drawn = self._random.random(len(judged.accepted)) < self._settings.keep_random
+        uncertain = judged.membership < self._settings.keep_below
+        return {
+            i: "random" if drawn[i] else "uncertain"
+            for i in np.flatnonzero(judged.accepted & (drawn | uncertain)).tolist()
+        }
 
     def close(self) -> None:
         """Store what waits and stop."""
@@ -168,8 +189,9 @@ _Order = tuple[Sequence[NewSample], "Future[list[int]]"]
 class PoolWriter:
     """A thread that stores all waiting samples in one transaction: the flush to disk is what takes time."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, settings: WorldSettings) -> None:
+        self._database, self._settings = database, settings
+        self._n_kept = _RECOGNIZED_BETWEEN_DELETIONS  # so that the first one looks for old samples
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="openworld-pool", daemon=True)
         self._thread.start()
@@ -202,7 +224,9 @@ class PoolWriter:
     def _store(self, orders: Sequence[_Order]) -> None:
         try:
             with self._database.write() as connection:
-                ids = store(self._database, connection, [new for samples, _ in orders for new in samples])
+                new = [sample for samples, _ in orders for sample in samples]
+                ids = store(self._database, connection, new)
+                self._delete_old(connection, sum(sample.kept is not None for sample in new))
         except BaseException as error:
             for _, future in orders:
                 future.set_exception(error)
@@ -210,3 +234,12 @@ class PoolWriter:
         for samples, future in orders:
             future.set_result(ids[: len(samples)])
             ids = ids[len(samples) :]
+
+    def _delete_old(self, connection: Connection, n_kept: int) -> None:
+        """Delete recognized samples that are too old or too many, now and then."""
+        self._n_kept += n_kept
+        if not n_kept or self._n_kept < min(_RECOGNIZED_BETWEEN_DELETIONS, self._settings.max_recognized + 1):
+            return
+        self._n_kept = 0
+        before = datetime.now(UTC) - timedelta(days=self._settings.recognized_days)
+        delete_recognized(connection, self._settings.max_recognized, before)

@@ -186,13 +186,15 @@ class Rescorer:
         recognized = returned = 0
         for row, sample in enumerate(found):
             verdict = Verdict.of(judgement, row, version)
-            recognized += sample.state == "pending" and verdict.answer is not None
+            recognized += sample.state == "pending" and not sample.who and verdict.answer is not None
             returned += sample.state == "recognized" and verdict.answer is None
             if _shown(sample) != (verdict.answer is None, verdict.answer, [n.label for n in verdict.nearest]):
                 changed[sample.id] = verdict
         if changed:
             with self._database.write() as connection:
-                update_verdicts(connection, changed)
+                # A person returned these to the pool: only a person takes them out again.
+                stay = {sample.id for sample in found if sample.state == "pending" and sample.who}
+                update_verdicts(connection, changed, stay)
         return version, recognized, returned
 
     def _finish(self, done: Rescored) -> None:

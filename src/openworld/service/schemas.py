@@ -97,6 +97,41 @@ class AcceptBody(Body):
     label: str
 
 
+class ReviewBody(Body):
+    """What a person says about one recognized sample: give one of the three."""
+
+    sample_id: Id
+    right: bool = Field(False, description="The answer is right.")
+    label: str | None = Field(None, description="The answer is wrong: it is this class.")
+    unknown: bool = Field(False, description="The answer is wrong: it is no known class.")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if self.right + (self.label is not None) + self.unknown != 1:
+            raise ValueError("give one of right, label and unknown")
+        return self
+
+
+class FeedbackBody(Body):
+    """Reviews of recognized samples."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "reviews": [
+                        {"sample_id": 17, "right": True},
+                        {"sample_id": 18, "label": "okapi"},
+                        {"sample_id": 19, "unknown": True},
+                    ]
+                }
+            ]
+        }
+    )
+
+    reviews: Annotated[list[ReviewBody], Field(min_length=1, max_length=10_000, fail_fast=True)]
+
+
 class PreviewBody(Body):
     """Samples and the label they might get."""
 

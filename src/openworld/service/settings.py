@@ -37,6 +37,10 @@ class WorldSettings:
         Snapshots kept beside the first model.
     rescore_batch : int
         Samples of the pool that are judged at a time after a change.
+    keep_random, keep_below : float
+        Recognized samples that are kept for review: a random share, and those with a smaller membership.
+    max_recognized, recognized_days : int, float
+        How many of these are kept at most, and for how long, unless a person has reviewed them.
     """
 
     n_nearest: int = 5
@@ -45,6 +49,10 @@ class WorldSettings:
     snapshot_seconds: float = 2.0
     snapshots_kept: int = 3
     rescore_batch: int = 256
+    keep_random: float = 0.0
+    keep_below: float = 0.0
+    max_recognized: int = 20_000
+    recognized_days: float = 30.0
 
 
 class ServiceSettings(BaseSettings):
@@ -87,6 +95,14 @@ class ServiceSettings(BaseSettings):
         ge=0,
         description="Growth of the samples that triggers a metric refresh; 0 refreshes after every event.",
     )
+    keep_random: float = Field(
+        0.01, ge=0, le=1, description="Share of recognized samples kept at random, to estimate the accuracy."
+    )
+    keep_below: float = Field(
+        0.5, ge=0, le=1, description="Recognized samples with a smaller membership are kept for review."
+    )
+    max_recognized: int = Field(20_000, ge=0, description="Most recognized samples kept for review.")
+    recognized_days: float = Field(30.0, gt=0, description="How long they are kept, in days.")
     clustering: bool = Field(True, description="Cluster the pool in the background.")
     clustering_seconds: float = Field(5.0, gt=0, description="Shortest time between two clusterings.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -4,7 +4,7 @@ A world is its parts; callers use them directly, from any thread:
 
 - `model`: the live model,
 - `pool`: the stored samples,
-- `labels`, `classes`, `clusters`: what people do, as events,
+- `labels`, `classes`, `clusters`, `recognized`: what people do, as events,
 - `history`: events and versions; undo, redo, rollback,
 - `keys`: API keys,
 - `event_log`, `idempotency`, `notifications`, `replicas`, `rescorer`: what these are built on.
@@ -34,6 +34,7 @@ from openworld.service.live_model import check_serves, from_bytes
 from openworld.service.notifications import Notifications
 from openworld.service.pool import Pool
 from openworld.service.recognition import Answers, Recognition
+from openworld.service.recognized import RecognizedSamples
 from openworld.service.replicas import Replicas
 from openworld.service.rescoring import Rescorer
 from openworld.service.results import Item, Refused
@@ -82,8 +83,9 @@ class World:
         self.rescorer = Rescorer(log, settings, self.notifications)
         self.replicas = Replicas(log, self.notifications)
         self.recognition = Recognition(
-            self._database, self.model, self.rescorer, self.notifications, settings.n_nearest
+            self._database, self.model, self.rescorer, self.notifications, settings
         )
+        self.recognized = RecognizedSamples(log, self.labels)
 
     def recognize(
         self,
@@ -91,7 +93,6 @@ class World:
         items: Sequence[Item] | None = None,
         *,
         remember: bool = True,
-        keep_known: bool = False,
     ) -> Answers:
         """Name each sample or answer unknown; unknown samples are in the pool when this returns.
 
@@ -101,11 +102,10 @@ class World:
         items : sequence of n Items, optional
             Text, source and thumbnail of each sample.
         remember : bool, default=True
-            Store the unknown samples. The same content again gets the same `sample_id`.
-        keep_known : bool, default=False
-            Store the recognized samples as well.
+            Store the unknown samples, and the share of recognized ones that the settings ask for. The same
+            content again gets the same `sample_id`.
         """
-        return self.recognition.recognize(X, items, remember=remember, keep_known=keep_known)
+        return self.recognition.recognize(X, items, remember=remember)
 
     def close(self) -> None:
         """Finish the work in progress and close the database; nothing acknowledged is lost without it."""

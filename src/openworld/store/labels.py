@@ -34,6 +34,11 @@ class GivenState:
         """Return the state of a sample that an event dismissed."""
         return cls("dismissed", None, by.who, by.at, by.id)
 
+    @classmethod
+    def returned(cls, by: EventRecord) -> GivenState:
+        """Return the state of a sample that an event returned to the pool."""
+        return cls("pending", None, by.who, by.at, by.id)
+
 
 class LabelTable:
     """Applies the effect of events to the stored labels and descriptions, inside a transaction."""
@@ -48,6 +53,10 @@ class LabelTable:
     def dismiss(self, sample_ids: Sequence[int], by: EventRecord) -> None:
         """Take samples out of the pool."""
         set_states(self._connection, dict.fromkeys(sample_ids, GivenState.dismissed(by)))
+
+    def return_to_pool(self, sample_ids: Sequence[int], by: EventRecord) -> None:
+        """Return samples to the pool that were recognized wrongly."""
+        set_states(self._connection, dict.fromkeys(sample_ids, GivenState.returned(by)))
 
     def move(self, labels: Sequence[str], into: str) -> None:
         """Give the samples and the description of some classes to another class."""

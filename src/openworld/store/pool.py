@@ -38,6 +38,8 @@ def _conditions(where: PoolFilter) -> list[ColumnElement[bool]]:
         None if where.source is None else table.source == where.source,
         None if where.since is None else table.created_at >= where.since,
         None if where.until is None else table.created_at < where.until,
+        None if where.answer is None else table.answer == where.answer,
+        None if where.kept is None else table.kept == where.kept,
     ]
     if where.clustered is not None:
         conditions.append(table.cluster_id.is_not(None) if where.clustered else table.cluster_id.is_(None))
@@ -54,6 +56,8 @@ def _conditions(where: PoolFilter) -> list[ColumnElement[bool]]:
 def _order(where: PoolFilter) -> list[ColumnElement[Any]]:
     if where.cluster is not None:
         return [samples.c.cluster_rank, samples.c.id]
+    if where.least_certain_first:
+        return [samples.c.membership, samples.c.id]
     return [samples.c.id.desc() if where.newest_first else samples.c.id]
 
 
@@ -71,29 +75,39 @@ def page(
     The cursor is the position of the last row (keyset pagination), so every page costs the same.
     """
     query = select_samples().add_columns(samples.c.cluster_rank).where(*_conditions(where))
-    by_rank = where.cluster is not None
-    place: Any = tuple_(samples.c.cluster_rank, samples.c.id) if by_rank else samples.c.id
+    order = _order(where)
     if after is not None:
-        start = _place(after, 2 if by_rank else 1)
-        query = query.where(place < start if where.newest_first and not by_rank else place > start)
-    rows = connection.execute(query.order_by(*_order(where)).limit(limit + 1)).all()
-    ranks = [row.cluster_rank for row in rows[:limit]]
+        start = _place(after, len(order))
+        if len(order) > 1:
+            query = query.where(tuple_(*order) > start)
+        else:
+            query = query.where(samples.c.id < start[0] if where.newest_first else samples.c.id > start[0])
+    rows = connection.execute(query.order_by(*order).limit(limit + 1)).all()
     found = [sample_of(row) for row in rows[:limit]]
     if len(rows) <= limit or not found:
         return found, None
-    return found, f"{ranks[-1]}.{found[-1].id}" if by_rank else str(found[-1].id)
+    if where.cluster is not None:
+        return found, f"{rows[limit - 1].cluster_rank},{found[-1].id}"
+    if where.least_certain_first:
+        return found, f"{found[-1].membership!r},{found[-1].id}"
+    return found, str(found[-1].id)
 
 
 class BadCursor(ValueError):
     """A cursor that does not belong to a list of this kind."""
 
 
-def _place(cursor: str, n_parts: int) -> Any:
-    parts = cursor.split(".")
-    if len(parts) != n_parts or not all(part.isascii() and part.isdigit() for part in parts):
+def _place(cursor: str, n_parts: int) -> tuple[float, ...]:
+    *first, last = cursor.split(",")
+    if len(first) != n_parts - 1 or not (last.isascii() and last.isdigit()):
         raise BadCursor(cursor)
-    place = tuple(min(int(part), LARGEST_ID) for part in parts)
-    return place if n_parts > 1 else place[0]
+    try:
+        place = tuple(float(part) for part in first)
+    except ValueError:
+        raise BadCursor(cursor) from None
+    if not all(0 <= part <= LARGEST_ID for part in place):
+        raise BadCursor(cursor)
+    return *place, min(int(last), LARGEST_ID)
 
 
 def count(connection: Connection, where: PoolFilter) -> int:
@@ -138,3 +152,13 @@ def labelled(connection: Connection, batch: int = 500) -> Iterator[tuple[Sample,
             yield from zip(found, features_of(connection, [sample.id for sample in found]), strict=True)
         if cursor is None:
             return
+
+
+def count_answers(connection: Connection) -> dict[str, int]:
+    """Count the recognized samples of each class that the model named."""
+    query = (
+        select(samples.c.answer, func.count())
+        .where(samples.c.state == "recognized", samples.c.answer.is_not(None))
+        .group_by(samples.c.answer)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}

@@ -10,6 +10,7 @@ from typing import Any, Literal
 Kind = Literal["vector", "image", "text"]
 State = Literal["pending", "recognized", "labelled", "dismissed"]
 Role = Literal["viewer", "labeller", "admin"]
+Kept = Literal["uncertain", "random"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Sample:
 
     `decision`, `membership`, `answer` and `nearest` are by `model_version`, the version that last changed
     them. `seen` counts how often the same content was sent to be recognized: 0 for what was only learned.
-    `who` and `labelled_at` are those of the event that labelled or dismissed it.
+    `who` and `labelled_at` are those of the event that labelled or dismissed it, or returned it to the pool.
+    `kept` is why a recognized sample was stored: the model was uncertain, or it belongs to the random share.
     """
 
     id: int
@@ -64,6 +66,7 @@ class Sample:
     labelled_at: datetime | None
     cluster_id: int | None
     has_thumbnail: bool
+    kept: Kept | None
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ class PoolFilter:
     """Which samples to list; a field that is None does not filter.
 
     `nearest` is the label of the nearest class, `text` a part of text or source, whatever the case.
-    With `cluster`, members come in the order of the cluster, outliers last; otherwise by id.
+    `answer` is the class that the model named. With `cluster`, members come in the order of the cluster,
+    outliers last; with `least_certain_first`, by membership; otherwise by id.
     """
 
     state: State | None = "pending"
@@ -84,6 +88,9 @@ class PoolFilter:
     since: datetime | None = None
     until: datetime | None = None
     newest_first: bool = False
+    answer: str | None = None
+    kept: Kept | None = None
+    least_certain_first: bool = False
 
 
 @dataclass(frozen=True)

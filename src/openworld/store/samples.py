@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, and_, bindparam, case, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, case, delete, or_, select, update
 
 from openworld.recognition import Judgement
 from openworld.store.database import Database
-from openworld.store.records import Item, Near, Sample, State
+from openworld.store.records import Item, Kept, Near, Sample, State
 from openworld.store.tables import LARGEST_ID, features, samples, thumbnails
 
 Features = NDArray[np.floating[Any]]
@@ -75,6 +75,7 @@ class NewSample:
     verdict: Verdict
     state: State
     seen: int = 1
+    kept: Kept | None = None
 
     def content_hash(self) -> str:
         """Return a hash that is equal for samples with the same feature, kind and text."""
@@ -134,6 +135,7 @@ def _row(digest: str, sample: NewSample) -> dict[str, Any]:
         "seen": sample.seen,
         "state": sample.state,
         "has_thumbnail": item.thumbnail is not None,
+        "kept": sample.kept,
         **sample.verdict.row(),
     }
 
@@ -239,10 +241,19 @@ def judged_before(connection: Connection, version: int, since: datetime) -> list
     return list(connection.execute(query).scalars())
 
 
-def update_verdicts(connection: Connection, verdicts: Mapping[int, Verdict]) -> None:
-    """Store new verdicts, except on samples that a person has labelled or dismissed meanwhile."""
+def update_verdicts(
+    connection: Connection, verdicts: Mapping[int, Verdict], stay: Collection[int] = ()
+) -> None:
+    """Store new verdicts, except on samples that a person has labelled or dismissed meanwhile.
+
+    Samples in `stay` remain in the pool whatever the verdict.
+    """
     rows = [
-        {"b_id": i, "state": "pending" if verdict.answer is None else "recognized", **verdict.row()}
+        {
+            "b_id": i,
+            "state": "pending" if verdict.answer is None or i in stay else "recognized",
+            **verdict.row(),
+        }
         for i, verdict in verdicts.items()
     ]
     if rows:
@@ -252,6 +263,28 @@ def update_verdicts(connection: Connection, verdicts: Mapping[int, Verdict]) -> 
             ),
             rows,
         )
+
+
+# -- retention --------------------------------------------------------------------------------------
+
+
+def delete_recognized(connection: Connection, most: int, before: datetime) -> int:
+    """Delete samples that were kept when they were recognized and that nobody has reviewed.
+
+    Those stored before a moment go, and the oldest of what is more than `most`. Returns how many went.
+    """
+    kept = and_(samples.c.kept.is_not(None), samples.c.state == "recognized", samples.c.event_id.is_(None))
+    old = select(samples.c.id).where(kept, samples.c.created_at < before)
+    surplus = select(samples.c.id).where(kept).order_by(samples.c.id.desc()).offset(most)
+    ids = {*connection.execute(old).scalars(), *connection.execute(surplus).scalars()}
+    for some in chunks(sorted(ids)):
+        for table, column in (
+            (features, features.c.sample_id),
+            (thumbnails, thumbnails.c.sample_id),
+            (samples, samples.c.id),
+        ):
+            connection.execute(delete(table).where(column.in_(some)))
+    return len(ids)
 
 
 def chunks(values: Sequence[T], size: int = _AT_ONCE) -> Iterator[Sequence[T]]:

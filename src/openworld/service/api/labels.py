@@ -7,8 +7,9 @@ from fastapi import APIRouter
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Labeller, Viewer
+from openworld.service.recognized import Quality, Review
 from openworld.service.results import Outcome, Preview, Progress
-from openworld.service.schemas import AcceptBody, DismissBody, LabelBody, PreviewBody
+from openworld.service.schemas import AcceptBody, DismissBody, FeedbackBody, LabelBody, PreviewBody
 from openworld.service.state import Service
 
 router = APIRouter(prefix="/v1", tags=["label"], responses=errors(401, 403, 404, 409, 422, 429))
@@ -39,6 +40,19 @@ def accept(body: AcceptBody, service: Service, person: Labeller, request: Idempo
     return request.append(
         person, lambda: service.world.labels.accept(body.sample_id, body.label, person.name)
     )
+
+
+@router.post("/feedback", responses=errors(404, 409))
+def feedback(body: FeedbackBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+    """Review recognized samples: the answer is right, or it is another class, or unknown; all is learned."""
+    reviews = [Review(review.sample_id, review.right, review.label) for review in body.reviews]
+    return request.append(person, lambda: service.world.recognized.feedback(reviews, person.name))
+
+
+@router.get("/quality")
+def quality(service: Service, _: Viewer) -> list[Quality]:
+    """Estimate how often recognition is right, from reviewed samples that were kept at random."""
+    return service.world.recognized.quality()
 
 
 @router.post("/preview")

@@ -1,0 +1,124 @@
+"""Recognized samples: people review some of them, which corrects the model and estimates its accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.stats import binomtest
+
+from openworld.service.event_log import EventLog
+from openworld.service.events import FeedbackEvent
+from openworld.service.labels import Labels
+from openworld.service.results import Conflict, Outcome, Refused
+from openworld.service.undo import events_in_effect
+from openworld.store import events
+from openworld.store.pool import count_answers
+
+
+@dataclass(frozen=True)
+class Review:
+    """What a person says about a recognized sample: right, or it is `label`, or unknown (a label of None)."""
+
+    sample_id: int
+    right: bool
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of the reviewed samples, with a 95 % interval (Wilson); without samples it is from 0 to 1."""
+
+    count: int
+    of: int
+    low: float
+    high: float
+
+    @classmethod
+    def of_counts(cls, count: int, of: int) -> Share:
+        """Return the share of some samples among others."""
+        if not of:
+            return cls(0, 0, 0.0, 1.0)
+        interval = binomtest(count, of).proportion_ci(method="wilson")
+        return cls(count, of, float(interval.low), float(interval.high))
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How often recognition is right, estimated from reviewed samples that were kept at random.
+
+    `right` are answers that name the true class; `wrong_accepts` name a class for a sample of none. `label`
+    is None for all classes together. `reviewed` counts all reviews, also of samples kept for being uncertain.
+    """
+
+    label: str | None
+    right: Share
+    wrong_accepts: Share
+    reviewed: int
+
+
+class RecognizedSamples:
+    """The recognized samples that were kept, and what people say about them."""
+
+    def __init__(self, log: EventLog, labels: Labels) -> None:
+        self._log, self._labels = log, labels
+
+    def counts(self) -> dict[str, int]:
+        """Count the kept samples of each class, most first."""
+        with self._log.database.read() as connection:
+            found = count_answers(connection)
+        return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    def feedback(self, reviews: Sequence[Review], who: str) -> Outcome:
+        """Learn from reviews of recognized samples; those that say nothing new are skipped."""
+        by_id = {review.sample_id: review for review in reviews}
+        with self._log.exclusive():
+            found = self._labels.find(list(by_id), who)
+            chosen = []
+            for sample in found:
+                review = by_id[sample.id]
+                if sample.answer is None:
+                    raise Refused(f"Sample {sample.id} was not recognized: label it instead.")
+                label = sample.answer if review.right else review.label
+                label = None if label is None else self._labels.check_label(label)
+                if sample.state == "labelled" and sample.label == label:
+                    continue
+                if sample.state in ("labelled", "dismissed"):
+                    raise Conflict(f"Sample {sample.id} was {sample.state} by {sample.who}: undo that first.")
+                chosen.append((sample, label))
+            if not chosen:
+                return Outcome(None, FeedbackEvent.kind, self._log.model.version)
+            event = FeedbackEvent(
+                [sample.id for sample, _ in chosen],
+                [label for _, label in chosen],
+                [str(sample.answer) for sample, _ in chosen],
+                [sample.kept == "random" for sample, _ in chosen],
+            )
+            return self._log.append(event, who)
+
+    def quality(self) -> list[Quality]:
+        """Estimate how often recognition is right: first of all classes together, then of each class."""
+        with self._log.database.read() as connection:
+            in_effect = set(events_in_effect(self._log.headers))
+            ids = [h.id for h in self._log.headers if h.kind == FeedbackEvent.kind and h.id in in_effect]
+            payloads = [record.payload for record in events.read(connection, ids)]
+        rows = [row for payload in payloads for row in _rows(payload)]
+        answers = sorted({answer for answer, _, _ in rows})
+        return [
+            _quality(None, rows),
+            *(_quality(answer, [row for row in rows if row[0] == answer]) for answer in answers),
+        ]
+
+
+def _rows(payload: Any) -> Iterable[tuple[str, str | None, bool]]:
+    return zip(payload["answers"], payload["labels"], payload["random"], strict=True)
+
+
+def _quality(label: str | None, rows: Sequence[tuple[str, str | None, bool]]) -> Quality:
+    drawn = [(answer, true) for answer, true, random in rows if random]
+    right = sum(answer == true for answer, true in drawn)
+    accepted = sum(true is None for _, true in drawn)
+    return Quality(
+        label, Share.of_counts(right, len(drawn)), Share.of_counts(accepted, len(drawn)), len(rows)
+    )
