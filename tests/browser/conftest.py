@@ -116,6 +116,11 @@ class serving:
 
 
 @pytest.fixture(scope="session")
+def shapes() -> dict[str, Any]:
+    return _shapes
+
+
+@pytest.fixture(scope="session")
 def serve() -> type[serving]:
     return serving
 

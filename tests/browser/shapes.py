@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.data.letters import Letters
 from openworld.service.results import Item
+from openworld.service.settings import WorldSettings
 from openworld.service.world import World
 
 KNOWN = ("circle", "square", "cross")
@@ -85,6 +86,6 @@ def stream(world: World, seed: int = 0) -> dict[str, list[int]]:
     return ids
 
 
-def open_world(folder: Path) -> World:
+def open_world(folder: Path, settings: WorldSettings = WorldSettings()) -> World:  # noqa: B008 -- frozen
     """Return a new world that knows some shapes."""
-    return World.open(f"sqlite:///{folder / 'shapes.db'}", model())
+    return World.open(f"sqlite:///{folder / 'shapes.db'}", model(), settings)

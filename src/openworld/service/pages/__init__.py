@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Depends
 
-from openworld.service.pages import classes, dashboard, history, page, try_it, unknowns, workbench
+from openworld.service.pages import (
+    classes,
+    dashboard,
+    history,
+    page,
+    recognized,
+    try_it,
+    unknowns,
+    workbench,
+)
 
 
 def page_router() -> APIRouter:
     """Return the routes of the pages; all but login and static files need a person who may look."""
     router = APIRouter(include_in_schema=False)
-    for module in (unknowns, workbench, classes, try_it, dashboard, history):
+    for module in (unknowns, recognized, workbench, classes, try_it, dashboard, history):
         router.include_router(module.router, dependencies=[Depends(page.person)])
     router.include_router(page.router)
     return router

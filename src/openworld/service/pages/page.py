@@ -18,6 +18,7 @@ from openworld.service.world import World
 
 _NAVIGATION = (
     ("/", "Unknowns"),
+    ("/recognized", "Recognized"),
     ("/map", "Map"),
     ("/classes", "Classes"),
     ("/try", "Try it"),

@@ -26,19 +26,21 @@ router = APIRouter()
 
 @dataclass(frozen=True)
 class Group:
-    """Samples of the pool, chosen by one of: their cluster, a search text, a sample they are similar to.
+    """Samples, chosen by one of: their cluster, a search text, a sample they are similar to, or an answer.
 
-    Without any of these: the samples that are not in a cluster.
+    With an answer: recognized samples that the model named so, least certain first. Without any of these: the
+    pending samples that are not in a cluster.
     """
 
     cluster: int | None = None
     text: str | None = None
     like: int | None = None
+    answer: str | None = None
 
     @property
     def query(self) -> str:
         """The group as the query of a URL."""
-        values = {"cluster": self.cluster, "text": self.text, "like": self.like}
+        values = {"cluster": self.cluster, "text": self.text, "like": self.like, "answer": self.answer}
         return urlencode({name: value for name, value in values.items() if value is not None})
 
     @property
@@ -48,6 +50,8 @@ class Group:
             return PoolFilter(cluster=self.cluster)
         if self.text is not None:
             return PoolFilter(text=self.text)
+        if self.answer is not None:
+            return PoolFilter(state="recognized", answer=self.answer, least_certain_first=True)
         return PoolFilter(clustered=False)
 
     def size(self, world: World) -> int:
@@ -76,9 +80,14 @@ class Group:
         return [itself, *others] if itself.state == "pending" else others
 
 
-def group_of(cluster: Id | None = None, text: str | None = None, like: Id | None = None) -> Group:
+def group_of(
+    cluster: Id | None = None,
+    text: str | None = None,
+    like: Id | None = None,
+    answer: Annotated[str | None, Query(max_length=200)] = None,
+) -> Group:
     """Return the group of a query."""
-    return Group(cluster, text or None, like)
+    return Group(cluster, text or None, like, answer or None)
 
 
 OfGroup = Annotated[Group, Depends(group_of)]

@@ -9,7 +9,7 @@ import { tryPage } from "./try.js";
 import { workbench } from "./workbench.js";
 
 const KEYS = {
-  "?": "keys", "/": "search", x: "dismiss", m: "merge", p: "split", i: "look", s: "toggle",
+  "?": "keys", "/": "search", x: "dismiss", r: "right", u: "unknown", m: "merge", p: "split", i: "look", s: "toggle",
   " ": "skip", Enter: "enter", Escape: "none", j: "next", k: "previous",
   ArrowRight: "next", ArrowLeft: "previous", ArrowDown: "down", ArrowUp: "up",
 };
@@ -92,7 +92,7 @@ addEventListener("load", () => {
   document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   for (const place of document.querySelectorAll("[data-origin]")) place.textContent = location.origin;
   if (document.body.dataset.role === "viewer")
-    for (const control of document.querySelectorAll("#label-form input, #label-form button, [data-do=merge], [data-do=split], [data-do=dismiss], [data-do=undo], [data-do=redo]"))
+    for (const control of document.querySelectorAll("#label-form input, #label-form button, [data-do=merge], [data-do=split], [data-do=dismiss], [data-do=right], [data-do=unknown], [data-do=undo], [data-do=redo]"))
       control.disabled = true;
 });
 document.addEventListener("keydown", onKey);

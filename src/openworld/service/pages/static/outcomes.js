@@ -12,6 +12,7 @@ const DONE = {
   merge_clusters: () => "The clusters are merged",
   split_cluster: o => `${plural(o.samples, "sample")} split off into a new cluster`,
   describe: () => "Description saved",
+  feedback: o => `${plural(o.samples, "sample")} reviewed`,
 };
 
 function words(outcome, recognized) {

@@ -11,7 +11,7 @@ import { leave, toast } from "./toasts.js";
 const plural = count => `${count.toLocaleString()} ${count === 1 ? "sample" : "samples"}`;
 
 export function workbench(grid, openDialog) {
-  const { cluster, group } = grid.dataset;
+  const { cluster, group, answer } = grid.dataset; // `answer`: samples that were recognized as this class
   const here = location.pathname + location.search;
   const onward = cluster ? `/unknowns/next?cluster=${cluster}` : here;
   const selection = new Selection(grid);
@@ -34,9 +34,17 @@ export function workbench(grid, openDialog) {
   async function learn(label) {
     const count = selection.count;
     if (!count) return toast("Select some samples to name them.");
+    if (answer) return review({ label }, `correct ${plural(count)} to “${label}”`);
     const whole = selection.all && selection.items.length < selection.total && cluster;
     const what = whole ? { cluster_id: Number(cluster), without: [...selection.ids] } : { sample_ids: await chosen() };
     return dealWith({ path: "/v1/label", body: { ...what, label }, title: `label ${plural(count)} “${label}”` });
+  }
+
+  /** Say about the selected recognized samples that they are right, another class, or unknown. */
+  async function review(said, title) {
+    const ids = await chosen();
+    if (!ids.length) return toast("Select some samples first.");
+    return dealWith({ path: "/v1/feedback", body: { reviews: ids.map(id => ({ sample_id: id, ...said })) }, title });
   }
 
   async function dismiss(reason) {
@@ -80,9 +88,11 @@ export function workbench(grid, openDialog) {
     none: () => selection.everything(false),
     number: n => box.takeNumber(n),
     enter: () => (box.input.value ? box.form.requestSubmit() : box.input.focus()),
-    skip: () => location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
+    skip: () => !answer && location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
     look,
     similar: () => selection.current && location.assign(`/unknowns/group?like=${selection.current.dataset.id}`),
+    right: () => answer && review({ right: true }, `confirm ${plural(selection.count)}`),
+    unknown: () => answer && review({ unknown: true }, `return ${plural(selection.count)} to the unknown`),
     dismiss: () => (selection.count ? askToDismiss(selection.count, dismiss) : toast("Select samples to dismiss them.")),
     merge: () => cluster && openDialog(`/unknowns/merging?cluster=${cluster}`),
     split: async () => {

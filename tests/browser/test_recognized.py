@@ -1,0 +1,66 @@
+"""What was recognized can be seen, confirmed and corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from openworld.service.results import PoolFilter
+from openworld.service.settings import ServiceSettings, WorldSettings
+
+
+@pytest.fixture
+def reviewed(serve: Any, tmp_path: Path, shapes: Any) -> Iterator[Any]:
+    """A site that keeps all recognized samples: eight circles and six squares."""
+    world = shapes["open_world"](tmp_path, WorldSettings(keep_random=1.0))
+    settings = ServiceSettings(clustering=False, log_level="error")
+    with serve(tmp_path, settings, world) as site:
+        for shape, n in (("circle", 8), ("square", 6)):
+            images = shapes["draw"](shape, n, 5)
+            world.recognize(shapes["features"](images), shapes["items"](images, "camera"))
+        yield site
+
+
+def test_confirm_correct_and_undo(reviewed: Any, tabs: Any) -> None:
+    world, page = reviewed.world, tabs(reviewed).open("/recognized")
+    expect(page.locator(".figures")).to_contain_text("review some to estimate the accuracy")
+    page.get_by_role("link", name="circle, 8 samples").click()
+    expect(page.get_by_role("heading", name="Recognized as “circle”")).to_be_visible()
+    expect(page.locator("#selected-count")).to_have_text("0")
+    tiles = page.locator("#grid .tile")
+    expect(tiles).to_have_count(8)
+    ids = tiles.evaluate_all("tiles => tiles.map(tile => Number(tile.dataset.id))")
+    memberships = [world.pool.get(i).membership for i in ids]
+    assert memberships == sorted(memberships)
+
+    tiles.nth(0).click()
+    tiles.nth(1).click()
+    page.keyboard.press("u")
+    expect(page.locator("#outcome")).to_contain_text("2 samples reviewed")
+    expect(tiles).to_have_count(6)
+    assert world.pool.count() == 2
+
+    tiles.nth(0).click()
+    page.get_by_label("What is it?").fill("ring")
+    page.keyboard.press("Enter")
+    expect(tiles).to_have_count(5)
+    assert "ring" in [info.label for info in world.classes.all()]
+
+    page.keyboard.press("Escape")
+    page.locator("#grid .tile").first.focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("r")
+    expect(page.get_by_text("Back to the recognized classes")).to_be_visible()
+    overall, *_ = world.recognized.quality()
+    assert (overall.right.count, overall.right.of, overall.wrong_accepts.count) == (5, 8, 2)
+    page.get_by_text("Back to the recognized classes").click()
+    expect(page.locator(".figures")).to_contain_text("62 % right")
+
+    page.get_by_role("button", name="Undo", exact=True).first.click()
+    expect(page.get_by_role("link", name="circle, 5 samples")).to_be_visible()
+    assert world.pool.count(PoolFilter(state="recognized", answer="circle")) == 5
+    assert world.recognized.quality()[0].right.of == 3
