@@ -111,6 +111,16 @@ class Endpoints:
         return _act("/v1/accept", sample_id=sample_id, label=label)
 
     @endpoint
+    def feedback(reviews: list[Json]) -> Call[Outcome]:
+        """Review recognized samples: each a dict of `sample_id` and one of `right`, `label`, `unknown`."""
+        return _act("/v1/feedback", reviews=reviews)
+
+    @endpoint
+    def quality() -> Call[list[Json]]:
+        """Estimate how often recognition is right: all classes together, then each class."""
+        return _get("/v1/quality")
+
+    @endpoint
     def classes(search: str = "") -> Call[list[Json]]:
         """List the known classes."""
         return _get("/v1/classes", search=search)

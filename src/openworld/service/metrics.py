@@ -84,6 +84,11 @@ class Metrics:
         self._pool = self._gauge("openworld_pool_samples", "Stored samples.", ("state",))
         self._version = self._gauge("openworld_model_version", "Version in force.")
         self._classes = self._gauge("openworld_classes", "Known classes.")
+        self._quality = self._gauge(
+            "openworld_estimate",
+            "Estimate from random samples that people reviewed, and its 95 % interval.",
+            ("of", "bound"),
+        )
 
     def _gauge(self, name: str, what: str, labels: tuple[str, ...] = ()) -> Gauge:
         return Gauge(name, what, labels, registry=self._registry, multiprocess_mode="mostrecent")
@@ -134,6 +139,10 @@ class Metrics:
             self._pool.labels(state).set(getattr(progress, state))
         self._version.set(self._world.model.version)
         self._classes.set(len(self._world.classes.all()))
+        overall, *_ = self._world.recognized.quality()
+        for name, share in (("accuracy", overall.right), ("wrong_accepts", overall.wrong_accepts)):
+            self._quality.labels(name, "low").set(share.low)
+            self._quality.labels(name, "high").set(share.high)
         with self._lock:
             latest = [period for period in list(self._periods)[-6:] if period.samples]
             n_samples = sum(period.samples for period in latest)
