@@ -41,3 +41,11 @@ def test_the_example_for_vectors_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         exec(compile(example, "start-vectors.md", "exec"), names)
     assert (tmp_path / "digits.ow").is_file()
     assert 8 in names["model"].classes_.tolist()  # type: ignore[attr-defined]
+
+
+def test_the_example_for_scikit_learn_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = blocks(ROOT / "docs" / "evaluation.md", "python")
+    names: dict[str, Any] = {}
+    exec(compile(example, "evaluation.md", "exec"), names)
+    assert -1.2 < names["search"].best_score_ < 0
+    assert "metric" in capsys.readouterr().out

@@ -162,6 +162,11 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.threshold_,
         )
 
+    @property
+    def tau_(self) -> float:
+        """Not there, so that setting it raises: the threshold is `threshold_`."""
+        raise AttributeError(f"{type(self).__name__} has no tau_; its threshold is threshold_.")
+
     def refresh(self) -> Self:
         """Do nothing: `fit` and `partial_fit` compute all that predictions need."""
         return self

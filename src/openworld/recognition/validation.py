@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_data
 
 _KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "float", "U": "string", "S": "bytes"}
@@ -231,5 +232,10 @@ def _validate(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
+    if issparse(X):
+        raise TypeError(
+            "Sparse data was passed, but dense data is required. Project it first, with scikit-learn's "
+            "make_pipeline(SparseRandomProjection(n_components=1000, dense_output=True), ...)."
+        )
     samples, labels = validate_data(recognizer, X, check_labels(y), reset=reset, dtype="numeric")
     return samples, labels

@@ -302,6 +302,18 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The score from which a sample is accepted."""
         return self.calibration_.threshold
 
+    @property
+    def tau_(self) -> float:
+        """Not there, so that setting it raises: the threshold is `threshold_`."""
+        raise AttributeError(f"{type(self).__name__} has no tau_; its threshold is threshold_.")
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters; a new objective takes effect at once, by calibrating again, the others in `fit`."""
+        super().set_params(**parameters)
+        if "objective" in parameters and self.__sklearn_is_fitted__():
+            self._forget_model()
+        return self
+
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
         """Do nothing: calibration takes the samples kept of each class into account, new ones too."""
 
