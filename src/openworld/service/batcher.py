@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -113,17 +114,8 @@ class Batcher:
         items = [item for order in orders for item in order.items]
         answers = self._recognition.recognize(X, items, remember=orders[0].remember)
         self._observe(answers)
-        replies, start = [], 0
-        for order in orders:
-            stop = start + len(order.X)
-            found = {
-                "model_version": answers.model_version,
-                "threshold": answers.judgement.threshold,
-                "answers": answers.rows(start, stop, order.nearest),
-            }
-            replies.append(to_json(found))
-            start = stop
-        return replies
+        rows = iter(answers.rows())
+        return [_as_json(answers, list(islice(rows, len(order.X))), order.nearest) for order in orders]
 
     def _finish(
         self,
@@ -154,3 +146,15 @@ class Batcher:
             self._start(loop)
         else:
             self._working = False
+
+
+def _as_json(answers: Answers, rows: list[dict[str, Any]], n_nearest: int) -> bytes:
+    """Return some rows of the answers, each with so many nearest classes at most, as `schemas.Recognized`."""
+    for row in rows:
+        del row["nearest"][n_nearest:]
+    found = {
+        "model_version": answers.model_version,
+        "threshold": answers.judgement.threshold,
+        "answers": rows,
+    }
+    return to_json(found)

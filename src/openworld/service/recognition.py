@@ -44,24 +44,16 @@ class Answers:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def rows(
-        self, start: int = 0, stop: int | None = None, n_nearest: int | None = None
-    ) -> list[dict[str, Any]]:
-        """Return some answers as plain values, as the API gives them, with `n_nearest` classes at most."""
-        judged, rows = self.judgement, slice(start, stop)
-        nearest = zip(
-            judged.nearest[rows, :n_nearest].tolist(),
-            judged.distances[rows, :n_nearest].tolist(),
-            judged.memberships[rows, :n_nearest].tolist(),
-            strict=True,
-        )
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the answers as plain values, as the API gives them."""
+        judged = self.judgement
+        nearest = (judged.nearest.tolist(), judged.distances.tolist(), judged.memberships.tolist())
         columns = zip(
-            self.labels[rows],
-            judged.decision[rows].tolist(),
-            judged.membership[rows].tolist(),
-            judged.distances[rows, 0].tolist(),
-            nearest,
-            self.sample_ids[rows],
+            self.labels,
+            judged.decision.tolist(),
+            judged.membership.tolist(),
+            zip(*nearest, strict=True),
+            self.sample_ids,
             strict=True,
         )
         return [
@@ -70,14 +62,14 @@ class Answers:
                 "unknown": label is None,
                 "decision": decision,
                 "membership": membership,
-                "distance": distance,
+                "distance": near[1][0],
                 "nearest": [
-                    {"label": name, "distance": far, "membership": likely}
-                    for name, far, likely in zip(*near, strict=True)
+                    {"label": name, "distance": distance, "membership": likely}
+                    for name, distance, likely in zip(*near, strict=True)
                 ],
                 "sample_id": sample_id,
             }
-            for label, decision, membership, distance, near, sample_id in columns
+            for label, decision, membership, near, sample_id in columns
         ]
 
 

@@ -18,6 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from numpy.typing import NDArray
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from openworld.data.npy_header import read_header
 from openworld.service.api.errors import Error
@@ -52,7 +53,15 @@ async def recognize_array(request: Request) -> Response:
     )
 
 
-route = Route(PATH, recognize_array, methods=["POST"])
+class _Endpoint:
+    """An ASGI application: Starlette's wrapper of a function takes a fifth of the time of a request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await recognize_array(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+route = Route(PATH, _Endpoint(), methods=["POST"])
 
 
 def _checked(key: str | None) -> str | None:
