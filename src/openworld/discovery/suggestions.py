@@ -39,7 +39,8 @@ def near_duplicate_names(name: str, existing: Iterable[str]) -> list[str]:
 def edit_distance(first: str, second: str, enough: int) -> int:
     """Return the fewest insertions, deletions, replacements and swaps of neighbors (each letter in one).
 
-    Where there are more than `enough`, some number greater than that.
+    Where there are more than `enough`, some number greater than that. Written out because the core command
+    `learn` uses it: a compiled dependency (rapidfuzz) for 15 lines is not worth it.
     """
     rows = [list(range(len(second) + 1))]
     for i, a in enumerate(first, start=1):

@@ -94,7 +94,7 @@ class DenseSIFT:
     def positions(self, picture: ArrayLike) -> NDArray[np.float32]:
         """Return x and y of the center of each descriptor and its radius, shape (n, 3)."""
         height, width = as_pixels(picture).shape[:2]
-        return np.concatenate([_centres(*grid, self.step) for grid in self._grids(height, width)])
+        return np.concatenate([_centers(*grid, self.step) for grid in self._grids(height, width)])
 
     def _grids(self, height: int, width: int) -> list[tuple[int, int, int]]:
         """Return radius, rows and columns of each grid."""
@@ -146,7 +146,7 @@ def _frames(length: int, radius: int, step: int) -> int:
     return max(0, (length - 1 - (BINS - 1) * radius) // step + 1)
 
 
-def _centres(radius: int, rows: int, columns: int, step: int) -> NDArray[np.float32]:
+def _centers(radius: int, rows: int, columns: int, step: int) -> NDArray[np.float32]:
     middle = (BINS - 1) * radius / 2
     x, y = np.meshgrid(np.arange(columns) * step + middle, np.arange(rows) * step + middle)
     return np.column_stack([x.ravel(), y.ravel(), np.full(x.size, radius)]).astype(np.float32)

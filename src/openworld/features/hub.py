@@ -1,4 +1,4 @@
-"""Whether the hub of models can be reached, so that a library need not find out for over a minute."""
+"""Detection of an unreachable model hub, on which libraries would wait for over a minute."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 def go_offline_unless_reachable() -> bool:
     """Set the offline flags of the Hugging Face libraries if the hub does not answer; return whether it does.
 
-    The hub is HF_ENDPOINT, or huggingface.co; behind a proxy it is the proxy that must answer. Flags that are
-    set already stay as they are.
+    The hub is HF_ENDPOINT, or huggingface.co; behind a proxy the proxy must answer. Flags that are set
+    already are not changed.
     """
     if any(os.environ.get(flag, "0").upper() in ("1", "ON", "YES", "TRUE") for flag in _OFFLINE):
         return False
@@ -43,7 +43,7 @@ def _answers(url: str) -> bool:
         except OSError:
             pass
 
-    # In a thread of its own, as looking up the name of a host has no time limit.
+    # In its own thread, because a host name lookup has no timeout.
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
     thread.join(_SECONDS)

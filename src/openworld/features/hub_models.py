@@ -1,7 +1,7 @@
-"""Networks of other libraries, when these are installed: timm, open_clip and sentence-transformers.
+"""Networks of timm, open_clip and sentence-transformers, where these are installed.
 
-A name is one of the library's own, fetched from its hub, or a path of a local copy. These libraries run on
-torch, which is never a dependency of this package.
+A name is one of the library's own, downloaded from its hub, or the path of a local copy. These libraries run
+on torch, which is never a dependency of this package.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from openworld.features.hub import go_offline_unless_reachable
 from openworld.features.preparation import as_image
 
 _VERSION = "1"
-_AT_ONCE = 8  # pictures in a network at once; bounds memory
+_AT_ONCE = 8  # batch size; bounds memory
 
 
 class TorchPictureModel:
-    """A network for pictures that runs on torch, in the thread that calls it.
+    """A picture network that runs on torch, in the calling thread.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def load_timm(name: str) -> TorchPictureModel:
 
 
 def load_open_clip(name: str) -> TorchPictureModel:
-    """Return the half of a CLIP that sees pictures; the name is NETWORK/WEIGHTS."""
+    """Return the image encoder of a CLIP; the name is NETWORK/WEIGHTS."""
     open_clip = _library("open_clip", "open_clip_torch")
     network, _, weights = name.partition("/")
     if not weights:
@@ -96,7 +96,7 @@ def load_open_clip(name: str) -> TorchPictureModel:
 
 
 class SentenceModel:
-    """A network for text of sentence-transformers.
+    """A sentence encoder of sentence-transformers.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class SentenceModel:
 
 
 def _library(module: str, package: str) -> Any:
-    """Import a library, after the flags are set that it reads when it is imported."""
+    """Import a library after setting the offline flags, which it reads on import."""
     go_offline_unless_reachable()
     try:
         return import_module(module)
@@ -137,12 +137,10 @@ def _library(module: str, package: str) -> Any:
 def _fetched(name: str, fetch: Callable[[], Any]) -> Any:
     try:
         return fetch()
-    except (
-        Exception
-    ) as error:  # what a library raises when a model cannot be had differs from one to the next
-        hint = "" if go_offline_unless_reachable() else " The hub of models cannot be reached from here;"
+    except Exception as error:  # each library raises errors of its own
+        hint = "" if go_offline_unless_reachable() else " The hub of models cannot be reached from here."
         raise ValueError(
-            f"{name} cannot be loaded ({error}).{hint} check the name, or give the path of a local copy."
+            f"{name} cannot be loaded ({error}).{hint} Check the name, or give the path of a local copy."
         ) from error
 
 

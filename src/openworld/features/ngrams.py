@@ -1,4 +1,4 @@
-"""Features of text that need nothing but scikit-learn: hashed pieces of words."""
+"""Hashed character n-grams: features of text that need only scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PREPROCESSING = "lower case, 2 to 4 characters within words, signed hash, lengt
 
 
 class HashedNgrams:
-    """How often each run of 2 to 4 characters occurs in a sentence, hashed to 2,048 places, of length 1.
+    """Counts of 2 to 4 characters within words, hashed to 2,048 values, scaled to unit length.
 
-    Nothing is learned, so any alphabet will do; but words of one meaning and other letters are strangers.
+    Nothing is learned, so any alphabet works, but synonyms have nothing in common.
     """
 
     kind: Kind = "text"

@@ -1,4 +1,4 @@
-"""Pictures as the descriptors want them: checked, in floating point, in gray or in HSV."""
+"""Pictures for the descriptors: checked, as floats, in gray or HSV."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 32  # small enough for the processor's cache
 
 
 class Descriptor(Protocol):
-    """What describes a picture by any number of vectors of one length."""
+    """Describes a picture by any number of vectors of the same length."""
 
     def descriptors(self, picture: ArrayLike) -> Descriptors:
         """Return the descriptors of a picture, shape (n, d); n is 0 where it has too few pixels."""
@@ -48,7 +48,7 @@ def to_gray(pixels: Pixels) -> Pixels:
     """Return the luma of ITU-R BT.601, shape (H, W); a gray picture is returned as it is."""
     if pixels.ndim == 2:
         return pixels
-    # Not a matrix product: its rounding may depend on where a pixel stands, and equal pixels stay equal.
+    # Not a matrix product: its rounding may depend on a pixel's position, and equal pixels must stay equal.
     return 0.299 * pixels[..., 0] + 0.587 * pixels[..., 1] + 0.114 * pixels[..., 2]
 
 

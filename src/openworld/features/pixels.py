@@ -1,4 +1,4 @@
-"""The plainest feature of a picture: its gray levels."""
+"""Gray levels as features: the simplest extractor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to a picture before a network sees it: cut, scaled, and its colors shifted."""
+"""Preprocessing of pictures for a network: crop, resize, normalize colors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def as_image(picture: Any) -> Image:
 
 @dataclass(frozen=True)
 class Preparation:
-    """Cut out the middle of a picture, scale it, and shift its colors.
+    """Settings of the preprocessing: center crop, resize, color normalization.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Preparation:
     crop : float, default=0.875
         The share of the shorter side that is kept, from 0 to 1.
     filter : {"nearest", "bilinear", "bicubic", "lanczos"}, default="bilinear"
-        How to scale.
+        Resampling filter.
     mean, std : three floats each
         A color from 0 to 1 becomes (color - mean) / std. By default those of ImageNet. A network that takes
         whole numbers gets the colors from 0 to 255 instead.
@@ -64,7 +64,7 @@ class Preparation:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Preparation:
-        """Build it of what a JSON file says; lists stand for tuples."""
+        """Build it from the content of a JSON file, with lists for tuples."""
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(d) - set(known)):
             raise ValueError(f"A preparation has no {', '.join(unknown)}; it has {', '.join(known)}.")
@@ -76,7 +76,7 @@ class Preparation:
         return cls(**values)
 
     def cut(self, pictures: Sequence[Any]) -> NDArray[np.uint8]:
-        """Cut and scale, to an array of shape (n, height, width, 3)."""
+        """Crop and resize, to an array of shape (n, height, width, 3)."""
         from PIL import Image
 
         height, width = self.size
@@ -88,18 +88,18 @@ class Preparation:
         return batch
 
     def shift(self, batch: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Shift the colors, of shape (n, height, width, 3)."""
+        """Normalize the colors, shape (n, height, width, 3)."""
         mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
         return batch * (1 / (255 * std)) - mean / std
 
     def describe(self) -> str:
-        """Return all of it in one line, for the extractor's id."""
+        """Return the settings in one line, for the extractor's id."""
         height, width = self.size
         mean, std = (",".join(f"{value:g}" for value in values) for values in (self.mean, self.std))
         return f"rgb {height}x{width} {self.filter} crop {self.crop:g} mean {mean} std {std}"
 
     def _box(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
-        """Return the middle of a picture in the shape the network wants: left, top, right, bottom."""
+        """Return the center crop in the network's aspect ratio: left, top, right, bottom."""
         height, width = self.size
         scale = self.crop * min(size[0] / width, size[1] / height)
         left, top = (size[0] - scale * width) / 2, (size[1] - scale * height) / 2

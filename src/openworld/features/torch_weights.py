@@ -1,8 +1,7 @@
-"""Tensors out of a file that `torch.save` wrote (the format before torch 1.6), without torch.
+"""Reader of weights that `torch.save` wrote in the format before torch 1.6, without torch.
 
-Such a file is made of pickles, and a pickle can name any function to be called. The unpickler here knows the
-names a dictionary of tensors is made of and refuses every other one, so that a file can hold numbers and
-nothing else.
+Such a file consists of pickles, and a pickle can call any function. The unpickler here allows only the names
+that a dictionary of tensors needs, so a file can contain nothing but numbers.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _STORAGES = {
 
 
 class WeightsError(ValueError):
-    """A file is not a dictionary of tensors, or holds more than that."""
+    """A file is not a dictionary of tensors, or contains anything else."""
 
 
 @dataclass(frozen=True)
 class _Tensor:
-    """Where a tensor lies in its storage."""
+    """The place of a tensor in its storage."""
 
     dtype: np.dtype[Any]
     storage: str

@@ -1,15 +1,18 @@
-"""Visual words: a picture as a histogram of which of many typical descriptors occur in it, and how often."""
+"""Visual words: histograms of typical descriptors in a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from numbers import Integral
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from openworld.features.dense_sift import DenseSIFT
@@ -17,7 +20,6 @@ from openworld.features.pictures import Descriptor, Descriptors
 
 Normalization = Literal["none", "l1", "l2", "hellinger"]
 
-_NORMALIZATIONS = ("none", "l1", "l2", "hellinger")
 _AT_ONCE = 2048  # descriptors compared with all words at once; bounds memory
 
 
@@ -37,12 +39,12 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         "none": counts; "l1": shares, which sum to 1; "l2": counts scaled to length 1; "hellinger": the
         square roots of the shares, also of length 1.
     max_descriptors : int, default=100_000
-        The words are found in a random sample of about equally many descriptors of each picture, never
-        more than this in all.
+        Size of the random sample of descriptors in which the words are found, about equally many of each
+        picture.
     max_iter : int, default=100
-        The largest number of passes of k-means over the sample.
+        Maximum number of passes of k-means over the sample.
     random_state : int, RandomState or None, default=None
-        Decides on the sample and on the start of k-means.
+        Determines the sample and the initialization of k-means.
 
     Attributes
     ----------
@@ -50,8 +52,8 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    A picture with too few pixels for a single descriptor has no words: its histogram is zero, in every
-    normalization. The histogram of a picture does not depend on the pictures it is transformed with.
+    A picture too small for a single descriptor has a histogram of zeros, in every normalization. The
+    histogram of a picture does not depend on the other pictures in the call.
 
     Examples
     --------
@@ -64,6 +66,14 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     words_: Descriptors
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "descriptor": [HasMethods("descriptors"), None],
+        "n_words": [Interval(Integral, 1, None, closed="left")],
+        "normalization": [StrOptions({"none", "l1", "l2", "hellinger"})],
+        "max_descriptors": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -96,7 +106,7 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If a parameter is out of its range, or the pictures have fewer descriptors than words.
         """
-        self._check_parameters()
+        self._validate_params()
         random = check_random_state(self.random_state)
         sample = self._sample(pictures, random)
         if len(sample) < self.n_words:
@@ -115,14 +125,17 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, pictures: Sequence[ArrayLike] | NDArray[Any]) -> NDArray[np.float32]:
         """Return the histogram of each picture, float32 of shape (n_pictures, n_words)."""
         check_is_fitted(self)
-        self._check_parameters()
+        self._validate_params()
         histograms = np.zeros((len(pictures), len(self.words_)), dtype=np.float32)
         half_squares = np.einsum("ij,ij->i", self.words_, self.words_) / 2
         for i, descriptors in self._described(pictures, range(len(pictures)), self.words_.shape[1]):
             for start in range(0, len(descriptors), _AT_ONCE):
                 words = _nearest(descriptors[start : start + _AT_ONCE], self.words_, half_squares)
                 histograms[i] += np.bincount(words, minlength=len(self.words_))
-        return _normalized(histograms, self.normalization)
+        if self.normalization == "none" or not len(histograms):
+            return histograms
+        shares = np.asarray(normalize(histograms, norm="l2" if self.normalization == "l2" else "l1"))
+        return np.sqrt(shares) if self.normalization == "hellinger" else shares
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return word0, word1, ..."""
@@ -131,16 +144,6 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "words_")
-
-    def _check_parameters(self) -> None:
-        if self.normalization not in _NORMALIZATIONS:
-            raise ValueError(
-                f"normalization must be one of {', '.join(_NORMALIZATIONS)}; got {self.normalization!r}."
-            )
-        if not 1 <= self.n_words <= self.max_descriptors:
-            raise ValueError(
-                f"n_words must be from 1 to max_descriptors ({self.max_descriptors}); got {self.n_words}."
-            )
 
     def _sample(self, pictures: Sequence[ArrayLike] | NDArray[Any], random: Any) -> Descriptors:
         """Draw descriptors, about equally many of each picture."""
@@ -159,7 +162,7 @@ class VisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         order: Iterable[int],
         length: int | None = None,
     ) -> Iterator[tuple[int, Descriptors]]:
-        """Go through the pictures that have descriptors, in an order; all must be of one length."""
+        """Yield the pictures that have descriptors, in the given order, and check their length."""
         descriptor = DenseSIFT() if self.descriptor is None else self.descriptor
         for i in order:
             descriptors = descriptor.descriptors(pictures[i])
@@ -179,11 +182,3 @@ def _nearest(descriptors: Descriptors, words: Descriptors, half_squares: Descrip
     nearness: Descriptors = descriptors @ words.T
     nearness -= half_squares
     return np.asarray(nearness.argmax(axis=1))
-
-
-def _normalized(histograms: NDArray[np.float32], normalization: Normalization) -> NDArray[np.float32]:
-    if normalization == "none":
-        return histograms
-    lengths = np.linalg.norm(histograms, ord=2 if normalization == "l2" else 1, axis=1, keepdims=True)
-    histograms /= np.where(lengths == 0, 1, lengths)
-    return np.sqrt(histograms, out=histograms) if normalization == "hellinger" else histograms

@@ -1,4 +1,4 @@
-"""Visual words in a file, and as an extractor: what `VisualWords` learned, to be used again elsewhere."""
+"""Visual words as a file and as an extractor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DESCRIPTORS: dict[str, type[Any]] = {"DenseSIFT": DenseSIFT, "HOG": HOG, "LBP":
 
 
 class WordHistograms:
-    """Histograms of visual words of pictures, which are made smaller first where a side is over 300 pixels.
+    """Histograms of visual words; pictures with a side over 300 pixels are made smaller first.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def load_words(path: str | Path) -> WordHistograms:
     Raises
     ------
     ValueError
-        If the file is not there, or not such a file.
+        If the file is missing or not such a file.
     """
     path = Path(path)
     try:
@@ -92,7 +92,7 @@ def load_words(path: str | Path) -> WordHistograms:
 
 
 def _recipe(words: VisualWords) -> str:
-    """Return all but the words themselves, as JSON."""
+    """Return all settings as JSON, without the words."""
     descriptor = DenseSIFT() if words.descriptor is None else words.descriptor
     name = type(descriptor).__name__
     if type(descriptor) is not _DESCRIPTORS.get(name):
