@@ -311,7 +311,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Set parameters; a new objective takes effect at once, by calibrating again, the others in `fit`."""
         super().set_params(**parameters)
         if "objective" in parameters and self.__sklearn_is_fitted__():
-            self._forget_model()
+            self._derived = Derived()
         return self
 
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
