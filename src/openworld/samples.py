@@ -120,6 +120,9 @@ def _for_model(model: Any, columns: Columns) -> Columns:
     if model is None:
         return columns
     names = getattr(model, "feature_names_in_", None)
+    if columns.missing == "mean":  # those of the model: a file may hold a single sample
+        means = np.mean([model.class_mean(label) for label in model.classes_.tolist()], axis=0)
+        columns = replace(columns, means=tuple(means.tolist()))
     if getattr(model, "extractor_", None) is not None:
         return replace(columns, text_wins=True)
     return columns if names is None else replace(columns, features=tuple(map(str, names)))

@@ -75,6 +75,17 @@ def fit(
     workers: WorkersOption = None,
     cache: CacheOption = True,
     dask: DaskOption = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            help="Check the recognizer on samples and classes held out: it is fitted six more times, to at "
+            "most 2,000 samples.",
+        ),
+    ] = True,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write what the check found as a page (.html).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Learn the starting classes: the metric, the class means and the threshold tau.
@@ -85,8 +96,9 @@ def fit(
 
     From vectors: openworld fit animals.csv -o animals.ow    (numbers, and a column label)
     """
-    from openworld.cli.console import plural
-    from openworld.cli.learning import learn_to_file, report
+    from openworld.cli.console import need, plural
+    from openworld.cli.fit_report import FitReport
+    from openworld.cli.learning import learn_to_file, say_learned
     from openworld.cli.loading import open_data, require_folder
     from openworld.distributed import fit as fit_to
 
@@ -96,7 +108,9 @@ def fit(
         raise ValueError(
             "--components has no meaning for openworld; it is for nno, ncm and softmax-threshold."
         )
-    require_folder(output)
+    require_folder(output, report)
+    if report is not None:
+        need("jinja2", extra="evaluate")
     stream = open_data(
         data,
         extraction=as_extraction(extractor, on_error, workers, cache),
@@ -108,14 +122,24 @@ def fit(
     classes = learned.model.classes_.tolist()
     found = getattr(learned.model, "tau_", None)
     threshold = "" if found is None else f", tau = {found:.4g}"
-    report(
+    checked = FitReport(unfitted, stream, learned) if check or report is not None else None
+    say_learned(
         stream,
         learned,
-        {"model": str(output), "classes": len(classes), "tau": found},
+        {
+            "model": str(output),
+            "classes": len(classes),
+            "tau": found,
+            **({} if checked is None else checked.as_dict()),
+        },
         f"Learned {plural(len(classes), 'class', 'classes')} from "
         f"{plural(learned.n_samples, stream.noun)}{threshold}. Wrote {output}.",
         as_json=as_json,
     )
+    if checked is not None and not as_json:
+        checked.print()
+    if checked is not None and report is not None:
+        checked.write(report, f"openworld fit {stream.name}")
     _warn_alike(classes)
 
 

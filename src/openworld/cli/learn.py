@@ -58,7 +58,7 @@ def learn(
 
     from openworld import load as load_model
     from openworld.cli.console import messages, plural
-    from openworld.cli.learning import learn_to_file, report
+    from openworld.cli.learning import learn_to_file, say_learned
     from openworld.cli.loading import open_data, require_folder
     from openworld.distributed import learn as learn_from
 
@@ -76,7 +76,7 @@ def learn(
     learned = learn_to_file(learn_from, recognizer, stream, target, dask=dask, cache=cache)
     before, known = recognizer.classes_.tolist(), learned.model.classes_.tolist()
     new = [name for name in known if name not in set(before)]
-    report(
+    say_learned(
         stream,
         learned,
         {"model": str(target), "classes": len(known), "new_classes": len(new)},

@@ -53,8 +53,9 @@ def learn_to_file(
         if hasattr(metric, "callback"):
             metric.callback = _show_steps(progress)
         learned = work(recognizer, stream, engine, progress=progress.advance, checkpoint=checkpoint)
-    if hasattr(getattr(learned.model, "metric", None), "callback"):
-        learned.model.metric.callback = None  # it shows progress here and has no place in a file
+    for shown_by in (metric, getattr(learned.model, "metric", None)):
+        if hasattr(shown_by, "callback"):
+            shown_by.callback = None  # it shows progress here and has no place in a file
     save(learned.model, target)
     checkpoint.remove()
     return learned
@@ -67,7 +68,9 @@ def _show_steps(progress: Progress) -> Callable[[int, int, float], None]:
     return show
 
 
-def report(stream: Stream, learned: Learned, summary: dict[str, Any], words: str, *, as_json: bool) -> None:
+def say_learned(
+    stream: Stream, learned: Learned, summary: dict[str, Any], words: str, *, as_json: bool
+) -> None:
     """Say what was learned, as JSON or in words, and what was left out."""
     from openworld.cli.console import messages
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +23,43 @@ _FAILURES_SHOWN = 10
 
 
 def open_data(data: Any, **options: Any) -> Stream:
-    """Open the data and say what a user should know; the options are those of `open_samples`."""
+    """Open the data, "-" for standard input, and say what a user should know; see `open_samples`."""
     from openworld.samples import open_samples
 
-    stream = open_samples(data, **options)
+    stream = _from_stdin(**options) if data == "-" else open_samples(data, **options)
     for note in stream.notes:
         messages.print(f"[yellow]Note:[/] {escape(note)}", soft_wrap=True)
     return stream
+
+
+def _from_stdin(**options: Any) -> Stream:
+    """Read a table, JSON lines or sentences from standard input."""
+    from openworld.data.errors import DataError
+    from openworld.samples import open_samples
+
+    content = sys.stdin.buffer.read()
+    ending = _ending(content, options.get("model"))
+    with tempfile.NamedTemporaryFile(suffix=ending) as file:
+        file.write(content)
+        file.flush()
+        try:
+            stream = open_samples(file.name, **options)  # which reads such files at once
+        except DataError as error:
+            raise DataError(str(error).replace(file.name, "standard input")) from error
+    notes = [note.replace(file.name, "standard input") for note in stream.notes]
+    return replace(stream, name="standard input", notes=notes)
+
+
+def _ending(content: bytes, model: Any) -> str:
+    """Tell by its first line what a text is: JSON lines, a table or sentences."""
+    from openworld.data.columns import TEXT_COLUMNS
+
+    first = content.lstrip().splitlines()[0].decode("utf-8", "replace") if content.strip() else ""
+    if first.startswith("{"):
+        return ".jsonl"
+    of_texts = getattr(model, "extractor_", None) is not None
+    named = any(name.strip().strip('"') in TEXT_COLUMNS for name in re.split(r"[,;\t|]", first))
+    return ".txt" if of_texts and not named else ".csv"
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def recognize(
         typer.Argument(
             help="A folder of pictures, a picture, a .zip, texts (.txt, .csv, .jsonl) or vectors (.npz, "
             ".npy, .csv, .parquet, .arrow): of the kind the model was fitted on. Labels are not needed. "
-            "Also an address (s3://...) or a pattern."
+            "Also an address (s3://...), a pattern, or - for standard input (a table, JSON lines, sentences)."
         ),
     ],
     output: Annotated[

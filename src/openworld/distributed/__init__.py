@@ -11,6 +11,7 @@ from openworld.distributed.engine import HERE, Engine, PartError
 from openworld.distributed.features import write_features
 from openworld.distributed.learning import Learned, class_statistics, fit, learn
 from openworld.distributed.metrics import fit_metric
+from openworld.distributed.sampling import sample_of
 
 __all__ = [
     "HERE",
@@ -25,5 +26,6 @@ __all__ = [
     "fit_metric",
     "learn",
     "recognize",
+    "sample_of",
     "write_features",
 ]

@@ -40,6 +40,8 @@ class Learned:
         What could not be read and was left out; the first thousand of them.
     n_failures, n_unlabeled : int
         How many were left out.
+    whole : Batch or None
+        All samples, where they were fitted at once.
     """
 
     model: Any
@@ -47,6 +49,7 @@ class Learned:
     failures: list[tuple[str, str]] = field(default_factory=list)
     n_failures: int = 0
     n_unlabeled: int = 0
+    whole: Batch | None = field(default=None, repr=False)
 
     def __add__(self, other: Learned) -> Learned:
         return Learned(
@@ -131,7 +134,7 @@ def _fit_at_once(recognizer: Any, stream: Stream, engine: Engine, progress: Done
     require_samples(stream, len(whole), whole.failures)
     model = clone(recognizer).fit(whole.X, whole.y)
     failures = whole.failures
-    return Learned(model, len(whole), failures[:_FAILURES_KEPT], len(failures), whole.n_unlabeled)
+    return Learned(model, len(whole), failures[:_FAILURES_KEPT], len(failures), whole.n_unlabeled, whole)
 
 
 def _read(part: Any) -> Batch:

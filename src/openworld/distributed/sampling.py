@@ -56,6 +56,12 @@ def gather(
     return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
 
 
+def sample_of(stream: Stream, n_samples: int) -> Batch:
+    """Read about as many samples as wanted, chosen uniformly, with their names."""
+    share = min(1.0, n_samples / len(stream))
+    return Batch.joined([batch for part in stream.parts for batch in part.some(is_chosen(part.rows, share))])
+
+
 def _count_labels(part: Any) -> Counter[Any]:
     labels, counts = np.unique(part.labels(), return_counts=True)
     return Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))

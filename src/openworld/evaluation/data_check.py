@@ -1,0 +1,103 @@
+"""What can be wrong with labeled data, seen without a model: few samples, copies, constant columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import StandardScaler
+
+FEW_SAMPLES = 5
+MOST_COMPARED = 2000
+_NEAR = 0.05  # of the usual distance between neighbors
+_DOMINATES = 0.95  # of the variance of all features
+PARTS_OF_DATA = frozenset(
+    {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval", "holdout"}
+)
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """What was found.
+
+    Attributes
+    ----------
+    few : list of (label, samples)
+        Classes with fewer than five samples, the smallest first.
+    copies : list of (position, position)
+        The same sample in two classes.
+    near_copies : list of (position, position)
+        Nearly the same sample in two classes.
+    constant : list of int
+        Features with one value throughout.
+    dominating : list of int
+        Features with nearly all of the variance.
+    parts : list of str
+        Classes that are named like parts of a data set, `train` or `test`.
+    """
+
+    few: list[tuple[Any, int]] = field(default_factory=list)
+    copies: list[tuple[int, int]] = field(default_factory=list)
+    near_copies: list[tuple[int, int]] = field(default_factory=list)
+    constant: list[int] = field(default_factory=list)
+    dominating: list[int] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+
+
+def check_data(X: NDArray[Any], y: NDArray[Any], *, seed: int = 0) -> DataCheck:
+    """Look for what makes a model of these samples worse than it need be.
+
+    Parameters
+    ----------
+    X : array of shape (n, D)
+    y : array of shape (n,)
+    seed : int, default=0
+        Chooses the 2,000 samples among which near copies are looked for.
+    """
+    classes, counts = np.unique(y, return_counts=True)
+    order = np.argsort(counts, kind="stable")
+    few = [(classes[i].item(), int(counts[i])) for i in order if counts[i] < FEW_SAMPLES]
+    copies = _copies(X, y)
+    spread = np.std(X, axis=0, dtype=np.float64)
+    constant = np.flatnonzero(spread == 0).tolist()
+    share = spread**2 / max(float(np.sum(spread**2)), np.finfo(float).tiny)
+    dominating = np.flatnonzero(share > _DOMINATES).tolist() if X.shape[1] - len(constant) > 1 else []
+    near = _near_copies(X, y, set(copies), seed)
+    return DataCheck(few, copies, near, constant, dominating, parts_among(classes.tolist()))
+
+
+def parts_among(classes: Sequence[Any]) -> list[str]:
+    """Return the classes that are named like parts of a data set, if most of them are."""
+    found = [str(label) for label in classes if str(label).casefold() in PARTS_OF_DATA]
+    return found if len(found) > 1 and 2 * len(found) > len(classes) else []
+
+
+def _copies(X: NDArray[Any], y: NDArray[Any]) -> list[tuple[int, int]]:
+    first: dict[bytes, int] = {}
+    found = []
+    for i, row in enumerate(np.ascontiguousarray(X)):
+        key = hashlib.blake2b(row.tobytes(), digest_size=16).digest()
+        other = first.setdefault(key, i)
+        if y[other] != y[i]:
+            found.append((other, i))
+    return found
+
+
+def _near_copies(
+    X: NDArray[Any], y: NDArray[Any], copies: set[tuple[int, int]], seed: int
+) -> list[tuple[int, int]]:
+    """Return pairs of two classes that are much closer than neighbors usually are."""
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(X))[:MOST_COMPARED])
+    if len(chosen) < 10:
+        return []
+    scaled = StandardScaler().fit_transform(X[chosen].astype(np.float64))
+    distances, neighbors = NearestNeighbors(n_neighbors=2).fit(scaled).kneighbors(scaled)
+    usual = float(np.median(distances[:, 1]))
+    near = np.flatnonzero(distances[:, 1] < _NEAR * usual)
+    pairs = {tuple(sorted((int(chosen[i]), int(chosen[neighbors[i, 1]])))) for i in near}
+    return sorted((a, b) for a, b in pairs if y[a] != y[b] and (a, b) not in copies)

@@ -1,0 +1,113 @@
+"""`openworld fit` on tables, and what it says about the model and the data at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import openworld
+from openworld.cli import console
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    label = np.repeat(["ant", "bee", "cat", "dog", "eel"], 12)
+    centers = np.repeat(10 * random.standard_normal((5, 3)), 12, axis=0)
+    frame = pd.DataFrame(centers + random.standard_normal((60, 3)), columns=["a", "b", "c"])
+    return frame.assign(label=label)
+
+
+def test_the_self_check_ends_a_fit(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.loc[0, "label"] = "bee"  # an ant
+    table.loc[30, ["a", "b", "c"]] = table.loc[50, ["a", "b", "c"]]  # a cat and an eel are the same
+    table = pd.concat([table, table.tail(1).assign(label="fox", a=99.0)]).assign(same=3.0)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--report", tmp_path / "r.html")
+    assert "Self-check on 60 held-out samples of 5 classes:" in run.told
+    assert "of the samples are called unknown. OSCR 0." in run.told
+    assert "95 % interval" in run.told
+    assert "sample 1 is labeled bee, looks like ant" in run.told
+    assert "the same sample is in two classes: sample 31 and sample 51." in run.told
+    assert "1 class has a single sample" in run.told
+    assert 'Features with one value throughout: column "same".' in run.told
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<td>sample 1</td><td>bee</td><td>ant</td>" in page
+    assert "Warning: the same sample is in two classes" in page
+    assert openworld.load(tmp_path / "m.ow").feature_names_in_.tolist() == ["a", "b", "c", "same"]
+
+
+def test_the_self_check_for_programs(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.to_csv(tmp_path / "t.csv", index=False)
+    summary = json.loads(run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--json"))
+    check = summary["check"]
+    assert check["right"] + check["missed"] + check["misnamed"] == pytest.approx(1)
+    assert check["oscr_interval"][0] <= check["oscr"] <= check["oscr_interval"][1]
+    assert summary["warnings"] == []
+    assert summary["data"]["few"] == []
+    summary = json.loads(run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--json", "--no-check"))
+    assert "check" not in summary
+
+
+def test_warnings_about_two_classes_chance_and_an_id(run: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.standard_normal((60, 3)), columns=["a", "b", "account"])
+    frame["account"] *= 1e9
+    frame.assign(label=["x", "y"] * 30).to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow")
+    assert "Warning: there are two classes only" in run.told
+    assert 'Warning: column "account" has nearly all of the variance' in run.told
+    assert "named no better than by chance" in run.told
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_folders_named_train_and_test_are_pointed_out(run: Any, tmp_path: Path) -> None:
+    for name, level in (("train", 40), ("test", 200)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(6):
+            Image.new("L", (8, 8), level + i).save(tmp_path / "photos" / name / f"{i}.png")
+    run("fit", tmp_path / "photos", "-o", tmp_path / "m.ow", "--extractor", "pixels")
+    assert "the classes are named like parts of a data set (test, train)" in run.told
+    assert "photos/test" in run.told
+
+
+def test_columns_that_are_not_features(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.assign(customer_id=np.arange(7000, 7060)).to_csv(tmp_path / "t.csv")
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--no-check")
+    assert 'ignored columns "", "customer_id"' in run.told
+    assert openworld.load(tmp_path / "m.ow").n_features_in_ == 3
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--no-check", "--feature-columns", "c, a")
+    assert openworld.load(tmp_path / "m.ow").feature_names_in_.tolist() == ["c", "a"]
+    table.assign(text="words").to_csv(tmp_path / "mixed.csv", index=False)
+    run("fit", tmp_path / "mixed.csv", "-o", tmp_path / "n.ow", code=1)
+    assert 'has a column of texts ("text") and columns of numbers (a, b, c)' in run.told
+    assert "--text-column text" in run.told
+    assert not (tmp_path / "n.ow").exists()
+
+
+def test_missing_values(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.loc[4, "b"] = np.nan
+    table.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", code=1)
+    assert 't.csv: line 6, column "b": the value is missing. Use --missing drop' in run.told
+    for choice, n_samples in (("drop", 59), ("mean", 60)):
+        run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--missing", choice, "--no-check")
+        assert f"from {n_samples} samples" in run.told
+    run("recognize", tmp_path / "m.ow", tmp_path / "t.csv", "--missing", "mean", "-o", tmp_path / "a.csv")
+    assert len(pd.read_csv(tmp_path / "a.csv")) == 60
+
+
+def test_progress_is_told_where_there_is_no_terminal(
+    run: Any, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", 0.0)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow")
+    assert "Learning: 60 of 60," in run.told
+    assert "Checking on held-out samples: 6 of 6," in run.told

@@ -1,0 +1,139 @@
+"""`openworld recognize` and `learn` on tables: columns by name, ids, forms of answers, standard input."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import openworld
+
+FAST = ("--recognizer", "nno", "--components", 2, "--no-check")
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    label = np.repeat(["ant", "bee", "cat", "dog"], 15)
+    centers = np.repeat(10 * random.standard_normal((4, 3)), 15, axis=0)
+    frame = pd.DataFrame(centers + random.standard_normal((60, 3)), columns=["a", "b", "c"])
+    return frame.assign(label=label)
+
+
+@pytest.fixture
+def model(run: Any, table: pd.DataFrame, tmp_path: Path) -> Path:
+    table.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", *FAST)
+    return tmp_path / "m.ow"
+
+
+def test_columns_are_matched_by_name(run: Any, model: Path, table: pd.DataFrame, tmp_path: Path) -> None:
+    run("recognize", model, tmp_path / "t.csv", "-o", tmp_path / "expected.csv")
+    summary = run.told
+    shuffled = table[["c", "label", "a", "b"]].assign(note="x")
+    shuffled.to_csv(tmp_path / "s.csv", index=False)
+    shuffled.to_parquet(tmp_path / "s.parquet")
+    for name in ("s.csv", "s.parquet"):
+        run("recognize", model, tmp_path / name, "-o", tmp_path / "found.csv")
+        assert f'{name}: ignored column "note".' in run.told
+        assert run.told.endswith(summary)
+        assert (tmp_path / "found.csv").read_text() == (tmp_path / "expected.csv").read_text()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_that_is_missing_is_refused(
+    run: Any, model: Path, table: pd.DataFrame, tmp_path: Path, ending: str
+) -> None:
+    renamed = table.rename(columns={"b": "B"})
+    path, before = tmp_path / f"r.{ending}", model.read_bytes()
+    renamed.to_csv(path, index=False) if ending == "csv" else renamed.to_parquet(path)
+    for command in ("recognize", "learn"):
+        run(command, model, path, code=1)
+        assert 'has no column named "b". Its columns are: a, B, c, label.' in run.told
+    assert model.read_bytes() == before
+
+
+def test_learning_by_name(run: Any, model: Path, table: pd.DataFrame, tmp_path: Path) -> None:
+    new = table.tail(10).assign(label="eel", a=40.0)
+    new.to_csv(tmp_path / "n.csv", index=False)
+    new[["b", "label", "c", "a"]].to_csv(tmp_path / "s.csv", index=False)
+    run("learn", model, tmp_path / "n.csv", "-o", tmp_path / "one.ow")
+    run("learn", model, tmp_path / "s.csv", "-o", tmp_path / "other.ow")
+    one, other = (openworld.load(tmp_path / f"{name}.ow") for name in ("one", "other"))
+    assert np.array_equal(one.statistics_.sums, other.statistics_.sums)
+    assert other.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_every_form_has_ids_memberships_and_nearest_classes(
+    run: Any, model: Path, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    table.insert(0, "plant", [f"p{i}" for i in range(60)])
+    table.to_csv(tmp_path / "ids.csv", index=False)
+    found = []
+    for ending, read in (
+        ("csv", pd.read_csv),
+        ("json", pd.read_json),
+        ("jsonl", lambda path: pd.read_json(path, lines=True)),
+        ("parquet", pd.read_parquet),
+    ):
+        path = tmp_path / f"a.{ending}"
+        run("recognize", model, tmp_path / "ids.csv", "--id-column", "plant", "--nearest", 2, "-o", path)
+        found.append(read(path))
+        assert not Path(f"{path}.progress").exists()
+    run("recognize", model, tmp_path / "ids.csv", "--id-column", "plant", "--nearest", 2, "--json")
+    found.append(pd.DataFrame(json.loads(run.out)))
+    expected = ["sample", "id", "answer", "unknown", "membership", "nearest_class", "distance"]
+    for frame in found:
+        assert list(frame) == [*expected, "nearest_class_2", "distance_2", "membership_2"]
+        assert frame["id"].tolist() == table["plant"].tolist()
+        assert frame["answer"].tolist() == found[0]["answer"].tolist()
+        assert frame["membership"].between(0, 1).all()
+        assert np.allclose(frame["distance_2"], found[0]["distance_2"])
+
+
+def test_three_numbers_tell_how_right_it_is(run: Any, model: Path, tmp_path: Path) -> None:
+    recognizer = openworld.load(model)
+    ant, bee = (recognizer.class_mean(label) for label in ("ant", "bee"))
+    rows = [(ant, "ant"), (ant, "bee"), (bee + 1e4, "bee"), (bee + 1e4, "fox"), (bee, "fox")]
+    frame = pd.DataFrame([x for x, _ in rows], columns=["a", "b", "c"]).assign(label=[y for _, y in rows])
+    frame.to_csv(tmp_path / "n.csv", index=False)
+    run("recognize", model, tmp_path / "n.csv")
+    assert "5 samples: 3 recognized, 2 unknown." in run.told
+    assert (
+        "2 of 5 answers are right (40.0%), 1 of known classes were called unknown and 2 were misnamed"
+        in run.told
+    )
+
+
+def test_standard_input(
+    run: Any, model: Path, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def piped(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
+
+    piped(table.head(3).to_csv(index=False, sep=";"))
+    assert len(json.loads(run("recognize", model, "-", "--json"))) == 3
+    piped("a,b\n1,2\n")
+    run("recognize", model, "-", code=1)
+    assert 'standard input has no column named "c". Its columns are: a, b.' in run.told
+    sentences = [
+        f"{verb} the {thing}" for verb in ("play", "stop") for thing in ("song", "film", "game", "show")
+    ]
+    pd.DataFrame({"text": sentences, "label": ["go"] * 4 + ["halt"] * 4}).to_csv(
+        tmp_path / "q.csv", index=False
+    )
+    run("fit", tmp_path / "q.csv", "-o", tmp_path / "q.ow", "--extractor", "ngrams", *FAST)
+    for text in (
+        "play the music\nstop it\n",
+        '{"text": "play the music"}\n{"text": "stop it"}\n',
+        "text\nplay\nstop\n",
+    ):
+        piped(text)
+        assert len(json.loads(run("recognize", tmp_path / "q.ow", "-", "--json"))) == 2

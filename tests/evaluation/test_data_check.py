@@ -1,0 +1,43 @@
+"""What can be wrong with labeled data is found, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openworld.evaluation.data_check import check_data, parts_among
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    return np.random.default_rng(0).standard_normal((60, 4)), np.repeat(["a", "b", "c"], 20)
+
+
+def test_sound_data_pass() -> None:
+    found = check_data(*data())
+    assert not any(vars(found).values())
+
+
+def test_copies_in_two_classes() -> None:
+    X, y = data()
+    X[25] = X[3]
+    X[45] = X[7] + 1e-4
+    X[8] = X[9]  # copies within a class are no contradiction
+    found = check_data(X, y)
+    assert found.copies == [(3, 25)]
+    assert found.near_copies == [(7, 45)]
+
+
+def test_few_samples_and_useless_features() -> None:
+    X, y = data()
+    y = np.array(["rare"] * 3 + ["alone"] + y[4:].tolist())
+    X[:, 1] = 7
+    X[:, 2] *= 1e6
+    found = check_data(X, y)
+    assert found.few == [("alone", 1), ("rare", 3)]
+    assert found.constant == [1]
+    assert found.dominating == [2]
+
+
+def test_parts_of_a_data_set_are_not_classes() -> None:
+    assert parts_among(["Train", "test"]) == ["Train", "test"]
+    assert parts_among(["train", "val", "test"]) == ["train", "val", "test"]
+    assert parts_among(["train", "bus", "tram"]) == []  # a train may be a train
