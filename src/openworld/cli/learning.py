@@ -53,9 +53,9 @@ def learn_to_file(
         if hasattr(metric, "callback"):
             metric.callback = _show_steps(progress)
         learned = work(recognizer, stream, engine, progress=progress.advance, checkpoint=checkpoint)
-    for shown_by in (metric, getattr(learned.model, "metric", None)):
-        if hasattr(shown_by, "callback"):
-            shown_by.callback = None  # it shows progress here and has no place in a file
+    for one in (recognizer, learned.model):
+        if hasattr(getattr(one, "metric", None), "callback"):
+            one.metric.callback = None  # it shows progress here and has no place in a file
     save(learned.model, target)
     checkpoint.remove()
     return learned
