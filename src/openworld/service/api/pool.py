@@ -24,9 +24,10 @@ from openworld.service.schemas import (
 )
 from openworld.service.state import Service
 
-router = APIRouter(prefix="/v1", responses=errors(401, 403, 422, 429))
-samples_router = APIRouter(tags=["pool"])
-clusters_router = APIRouter(prefix="/clusters", tags=["clusters"])
+# Whole prefixes here: metrics are by the path of the innermost route.
+router = APIRouter(responses=errors(401, 403, 422, 429))
+samples_router = APIRouter(prefix="/v1", tags=["pool"])
+clusters_router = APIRouter(prefix="/v1/clusters", tags=["clusters"])
 
 SampleId = Annotated[Id, Path(description="The id of a sample.")]
 ClusterId = Annotated[Id, Path(description="The id of a cluster.")]
