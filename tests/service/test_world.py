@@ -24,6 +24,7 @@ from openworld.service.results import (
 )
 from openworld.service.settings import WorldSettings
 from openworld.service.world import World
+from openworld.store import StorageError
 
 Draw = Callable[..., NDArray[np.float32]]
 Models = Callable[[str], Any]
@@ -382,7 +383,7 @@ def test_keys_open_the_door_until_they_are_revoked(world: World) -> None:
 
 
 def test_two_worlds_on_one_database_follow_each_other(url: str, things: Draw, models: Models) -> None:
-    with World.open(url, models("nno")) as one, World.open(url) as two:
+    with World.open(url, models("nno")) as one, World.open(url, alone=False) as two:
         one.labels.learn(things(5, 2), ["five"] * 2, "ann")
         assert two.labels.learn(things(6, 2), ["six"] * 2, "bob").model_version == 2
         one.history.undo("ann")
@@ -393,6 +394,13 @@ def test_two_worlds_on_one_database_follow_each_other(url: str, things: Draw, mo
         assert np.array_equal(
             one.recognize(probe).judgement.decision, two.recognize(probe).judgement.decision
         )
+
+
+def test_a_second_server_on_a_file_is_refused(tmp_path: Path, models: Models) -> None:
+    url = f"sqlite:///{tmp_path / 'world.db'}"
+    with World.open(url, models("nno")), pytest.raises(StorageError, match="in use by another openworld"):
+        World.open(url)
+    World.open(url).close()
 
 
 def test_recognition_goes_on_while_people_label(world: World, things: Draw) -> None:

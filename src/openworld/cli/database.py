@@ -24,11 +24,12 @@ def plain_errors() -> Iterator[None]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from openworld.service.results import Conflict, NotFound
+    from openworld.store import StorageError
 
     try:
         yield
     except SQLAlchemyError as error:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise ValueError(f"The database cannot be used: {reason}") from error
-    except (Conflict, NotFound) as error:
+    except (Conflict, NotFound, StorageError) as error:
         raise ValueError(error.args[0]) from error

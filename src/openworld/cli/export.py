@@ -35,7 +35,7 @@ def export(
     if (what, output.suffix) not in FORMS:
         raise ValueError(f"What can be exported: {_FORMS}; got {what} to {output.name}.")
     require_folder(output)
-    with plain_errors(), World.open(load_settings(database=database).database) as world:
+    with plain_errors(), World.open(load_settings(database=database).database, alone=False) as world:
         write(world, what, output)
     if as_json:
         typer.echo(json.dumps({"what": what, "file": str(output), "bytes": output.stat().st_size}))

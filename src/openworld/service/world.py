@@ -51,6 +51,8 @@ class World:
         url: str,
         base_model: str | PathLike[str] | Any | None = None,
         settings: WorldSettings = WorldSettings(),  # noqa: B008 -- frozen
+        *,
+        alone: bool = True,
     ) -> World:
         """Open a database: migrate its tables, and replay its events.
 
@@ -60,14 +62,18 @@ class World:
             Of SQLAlchemy: ``sqlite:///file.db`` or ``postgresql+psycopg://...``.
         base_model : path of a model file or fitted recognizer, optional
             The first model of a new database. An existing database refuses any other than its own.
+        alone : bool, default=True
+            Refuse an SQLite file that another process has opened so. Without it, to read beside a server.
         """
-        return cls(url, base_model, settings)
+        return cls(url, base_model, settings, alone)
 
-    def __init__(self, url: str, base_model: Any, settings: WorldSettings) -> None:
+    def __init__(self, url: str, base_model: Any, settings: WorldSettings, alone: bool) -> None:
         self._database = Database(url)
         self.notifications = Notifications()
         try:
             _store_first_model(self._database, base_model)
+            if alone:
+                self._database.lock()
             log = self.event_log = EventLog(self._database, settings, self.notifications)
         except BaseException:
             self._database.close()
@@ -106,6 +112,10 @@ class World:
             content again gets the same `sample_id`.
         """
         return self.recognition.recognize(X, items, remember=remember)
+
+    def check(self) -> None:
+        """Raise unless the database can be used."""
+        self._database.check()
 
     def close(self) -> None:
         """Finish the work in progress and close the database; nothing acknowledged is lost without it."""

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from openworld.store.database import Database
+from openworld.store.storage import StorageError
 
-__all__ = ["Database"]
+__all__ = ["Database", "StorageError"]

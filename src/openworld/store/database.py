@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, Insert, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
+
+from openworld.store.storage import SqliteFile, StorageError, explain
 
 _BUSY_MILLISECONDS = 30_000
 _NUMBER = "hashtextextended('openworld ' || :name, 0)"  # advisory locks have numbers, not names
@@ -33,6 +35,8 @@ class Database:
     ----------
     url : str
         ``sqlite:///file.db`` or ``postgresql+psycopg://user@host/name``.
+    check : bool, default=True
+        Look for damage in an SQLite file first, for a few seconds at most.
 
     Attributes
     ----------
@@ -40,7 +44,7 @@ class Database:
         Whether several servers may use it at once.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, check: bool = True) -> None:
         self.url = make_url(url)
         self._is_sqlite = self.url.get_backend_name() == "sqlite"
         self.is_shared = not self._is_sqlite
@@ -50,8 +54,8 @@ class Database:
             )
         if self._is_sqlite and self.url.database in (None, "", ":memory:"):
             raise ValueError("A world needs a database on disk: give a file, as in sqlite:///world.db.")
-        if self._is_sqlite:
-            _make_private(str(self.url.database))
+        self._file = SqliteFile(str(self.url.database)) if self._is_sqlite else None
+        self._is_open = self._write_failed = False
         self.engine = create_engine(self.url, pool_size=16, max_overflow=48, pool_pre_ping=self.is_shared)
         self._reading_engine = self.engine
         if self._is_sqlite:
@@ -62,10 +66,38 @@ class Database:
         self._writing_engine: Engine = self.engine.execution_options(writing=True)
         self._writing = threading.Lock()
         try:
+            if self._file is not None and check:
+                self._check_file_is_sound(self._file)
             self._upgrade()
+            if self._file is not None:
+                self._file.remember()
+            self._is_open = True
         except BaseException:
             self.close()
             raise
+
+    def _check_file_is_sound(self, file: SqliteFile) -> None:
+        with self._explained():
+            connection = self.engine.raw_connection()
+            try:
+                file.check_sound(connection.driver_connection)
+            finally:
+                connection.close()
+
+    def lock(self) -> None:
+        """Take an SQLite file for this process alone, until `close`; raise StorageError if another has it."""
+        if self._file is not None:
+            self._file.lock()
+
+    def check(self) -> None:
+        """Raise unless the database can be read and, if writing failed before, written."""
+        with self.read() as connection:
+            connection.execute(text("SELECT version_num FROM alembic_version"))
+        if self._file is not None:
+            self._file.check_present()
+        if self._write_failed:
+            with self.write() as connection:
+                connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
 
     def _upgrade(self) -> None:
         """Create the tables, or bring older ones up to date."""
@@ -83,16 +115,37 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Give a connection that sees one snapshot of the database."""
-        with self._reading_engine.begin() as connection:
+        with self._explained(), self._reading_engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Give a connection in a transaction that is committed at the end, or rolled back on an error."""
-        with self._writing, self._writing_engine.begin() as connection:
-            if self.is_shared:
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_NUMBER})"), {"name": "write"})
-            yield connection
+        with self._writing:
+            try:
+                with self._explained(), self._writing_engine.begin() as connection:
+                    if self.is_shared:
+                        connection.execute(
+                            text(f"SELECT pg_advisory_xact_lock({_NUMBER})"), {"name": "write"}
+                        )
+                    yield connection
+            except StorageError:
+                self._write_failed = True
+                raise
+            self._write_failed = False
+            if self._file is not None and self._is_open:  # what a file lost must not be acknowledged
+                self._file.check_present()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise StorageError where the storage is at fault, not the statement."""
+        try:
+            yield
+        except (DBAPIError, sqlite3.Error) as error:
+            told = explain(error)
+            if told is None:
+                raise
+            raise told from error
 
     @contextmanager
     def advisory_lock(self, name: str, *, wait: bool = True) -> Iterator[bool]:
@@ -120,14 +173,10 @@ class Database:
         return insert
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and let other processes have the file."""
         self.engine.dispose()
-
-
-def _make_private(path: str) -> None:
-    """Create the file readable by its owner only: it holds people's data and a secret."""
-    with suppress(OSError):  # opening the database reports the error
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+        if self._file is not None:
+            self._file.release()
 
 
 def _unlock(connection: Connection, name: str) -> None:

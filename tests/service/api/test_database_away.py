@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,20 @@ def test_503_and_when_to_come_again(
         assert "connection refused" not in answer.text
     known = client.post("/v1/recognize", json={"vectors": file.tolist(), "remember": False})
     assert known.status_code == 200
+
+
+def test_a_fault_of_the_storage_is_told_by_its_name(
+    client: Any, things: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert client.get("/ready").status_code == 200
+    (tmp_path / "world.db").unlink()
+    body = {"vectors": things(7, 1).tolist(), "labels": ["seven"]}
+    for answer in (client.post("/v1/learn", json=body), client.get("/ready")):
+        assert answer.status_code == 503
+        assert "was removed or replaced" in answer.json()["detail"]
+        assert answer.json()["hint"] is None  # trying again does not help
+        assert "retry-after" not in answer.headers
+    assert client.get("/health").status_code == 200
 
 
 def _npy(array: np.ndarray) -> bytes:

@@ -13,8 +13,9 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import Response
 
 from openworld.service.results import Conflict, NotFound, Refused
+from openworld.store import StorageError
 
-WorldError = Refused | NotFound | Conflict | OperationalError | InterfaceError
+WorldError = Refused | NotFound | Conflict | OperationalError | InterfaceError | StorageError
 WORLD_ERRORS = get_args(WorldError)
 
 _NAMES = {
@@ -56,19 +57,21 @@ def errors(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 def error_response(error: StarletteHTTPException) -> Response:
     """Return an error as JSON."""
-    code = error.status_code
+    code, headers = error.status_code, dict(error.headers or {})
     body = {
         "error": _NAMES.get(code, "error"),
         "detail": str(error.detail),
-        "hint": _HINTS.get(code),
+        "hint": _HINTS.get(code) if code != 503 or "Retry-After" in headers else None,
     }
-    return Response(json.dumps(body), code, dict(error.headers or {}), "application/json")
+    return Response(json.dumps(body), code, headers, "application/json")
 
 
 def as_http(error: WorldError) -> HTTPException:
     """Return what an error of the world is to a client."""
     if isinstance(error, OperationalError | InterfaceError):
         return HTTPException(503, "The database does not answer.", {"Retry-After": "2"})
+    if isinstance(error, StorageError):
+        return HTTPException(503, str(error))
     code = 422 if isinstance(error, Refused) else 404 if isinstance(error, NotFound) else 409
     return HTTPException(code, str(error.args[0]) if error.args else None)
 

@@ -11,6 +11,7 @@ from openworld.service.api.errors import errors
 from openworld.service.auth.authorization import Viewer
 from openworld.service.schemas import PeriodInfo, Status
 from openworld.service.state import Service
+from openworld.store import StorageError
 
 router = APIRouter(tags=["probes"])
 
@@ -25,7 +26,9 @@ async def health() -> Status:
 def ready(service: Service) -> Status:
     """Answer when requests can be served: the model is there and the database answers."""
     try:
-        service.world.history.versions(limit=1)
+        service.world.check()
+    except StorageError as error:
+        raise HTTPException(503, str(error)) from error
     except Exception as error:
         raise HTTPException(503, "The database does not answer.") from error
     return Status(model_version=service.world.model.version)

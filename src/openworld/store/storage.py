@@ -1,0 +1,120 @@
+"""What can go wrong with the storage below a database, in words; and the file of an SQLite database."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import IO, Any
+
+from sqlalchemy.exc import DBAPIError
+
+with suppress(ImportError):  # on Windows the file is not locked
+    import fcntl
+
+_CHECK_SECONDS = 5.0
+_CHECK_STEPS = 10_000  # of SQLite's machine between two looks at the clock
+
+_FULL = "The disk of the database is full: nothing can be stored until there is space."
+_READ_ONLY = "The database cannot be written: the file, its folder or the disk is read-only."
+_DAMAGED = "The database is damaged: stop the service, and restore a backup or export what can be read."
+_DISK = "The disk of the database fails: see the system's log."
+_BY_SQLITE_NAME = {
+    "SQLITE_FULL": _FULL,
+    "SQLITE_READONLY": _READ_ONLY,
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_NOTADB": _DAMAGED,
+    "SQLITE_IOERR": _DISK,
+}
+_BY_SQLSTATE = {"53100": _FULL, "25006": _READ_ONLY, "XX001": _DAMAGED, "XX002": _DAMAGED, "58030": _DISK}
+
+
+class StorageError(Exception):
+    """The database cannot be used, and trying again does not help; the message is for people."""
+
+
+def explain(error: DBAPIError | sqlite3.Error) -> StorageError | None:
+    """Return what is wrong with the storage, or None for any other error."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    name, state = getattr(cause, "sqlite_errorname", None) or "", getattr(cause, "sqlstate", None) or ""
+    known = next((told for start, told in _BY_SQLITE_NAME.items() if name.startswith(start)), None)
+    told = known or _BY_SQLSTATE.get(state)
+    return None if told is None else StorageError(told)
+
+
+class SqliteFile:
+    """The file of a database: sound at the start, locked by one server, and still the one that was opened."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._lock_path = Path(path), Path(f"{path}.lock")
+        self._identity: tuple[int, int] | None = None
+        self._lock: IO[str] | None = None
+        with suppress(OSError):  # it holds people's data and a secret; opening it reports the error
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+
+    def check_sound(self, connection: Any) -> None:
+        """Raise StorageError if the file is damaged, as far as a few seconds of checking can tell."""
+        end = monotonic() + _CHECK_SECONDS
+        connection.set_progress_handler(lambda: monotonic() > end, _CHECK_STEPS)
+        try:
+            (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorname", "") != "SQLITE_INTERRUPT":
+                raise
+            return
+        except sqlite3.DatabaseError as error:
+            answer = str(error)
+        finally:
+            connection.set_progress_handler(None, 0)
+        if answer != "ok":
+            raise StorageError(
+                f"{self._path} is damaged ({answer.splitlines()[-1]}). Restore a backup, or save what can be "
+                f"read: openworld export log events.ndjson --database sqlite:///{self._path}"
+            )
+
+    def lock(self) -> None:
+        """Take the file for this process; raise StorageError if another one has it."""
+        if "fcntl" not in globals() or self._lock is not None:
+            return
+        opened = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.fdopen(opened, "r+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = file.read().strip() or "unknown"
+            file.close()
+            raise StorageError(
+                f"{self._path} is in use by another openworld process (number {holder}): an SQLite database "
+                "has one server. Stop that one, or use PostgreSQL for several."
+            ) from None
+        file.truncate()
+        file.write(str(os.getpid()))
+        file.flush()
+        self._lock = file
+
+    def remember(self) -> None:
+        """Remember which file this is."""
+        self._identity = self._now()
+
+    def check_present(self) -> None:
+        """Raise StorageError if the file was removed, or replaced by another."""
+        if self._now() != self._identity:
+            raise StorageError(
+                f"{self._path} was removed or replaced while it was in use: what was done last may be lost. "
+                "Put the file back, or a backup of it, and start the service again."
+            )
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def release(self) -> None:
+        """Let other processes use the file."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
