@@ -57,10 +57,12 @@ class Report:
 
     def __str__(self) -> str:
         return (
-            f"kills or faults {self.kills}, requests {self.requests}, acknowledged events {self.acknowledged}, "
-            f"acknowledged samples {self.stored}, requests cut off {self.cut_off}, answered 503 {self.unavailable}\n"
+            f"kills or faults {self.kills}, requests {self.requests}, cut off {self.cut_off}, "
+            f"answered 503 {self.unavailable}\n"
+            f"acknowledged events {self.acknowledged}, acknowledged samples {self.stored}\n"
             f"missing events {self.missing_events}, missing samples {self.missing_samples}, "
-            f"servers whose model is not the log's {self.servers_that_differ}, other failures {self.failures[:3]}\n"
+            f"servers whose model is not the log's {self.servers_that_differ}, "
+            f"other failures {self.failures[:3]}\n"
             f"{'sound' if self.sound else 'NOT SOUND'}"
         )
 
