@@ -80,7 +80,7 @@ def _held_out(recognizer: OpenWorldRecognizer) -> PoolSpace:
     represented = representation(samples)
     labels = recognizer.classes_[codes]
     rest = statistics - ClassStatistics("pooled").add(represented, labels) if len(codes) else statistics
-    whitening = Whitening.of(rest, recognizer.calibration_.power)
+    whitening = Whitening.of(rest, recognizer.metric_.power)
 
     def transform(X: NDArray[Any]) -> Floats:
         parts = (X[start : start + _ROWS_AT_ONCE] for start in range(0, len(X), _ROWS_AT_ONCE))

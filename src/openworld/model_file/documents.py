@@ -22,7 +22,8 @@ from openworld.model_file.packing import (
 from openworld.recognition import NearestClassMean, NearestNonOutlier, OpenWorldRecognizer, SoftmaxThreshold
 from openworld.recognition.validation import as_array, check_unknown_label
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
 
 _KINDS = (NearestNonOutlier, NearestClassMean, SoftmaxThreshold, OpenWorldRecognizer)
 _RECOGNIZERS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}

@@ -19,7 +19,7 @@ from safetensors.numpy import save as to_bytes
 from safetensors.numpy import save_file
 
 from openworld._version import __version__
-from openworld.model_file.documents import FORMAT_VERSION, describe, restore
+from openworld.model_file.documents import READABLE_VERSIONS, describe, restore
 from openworld.model_file.mapping import map_rows, release
 from openworld.model_file.packing import Arrays, Document, ModelFileError, as_text, require
 
@@ -107,10 +107,10 @@ def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
             text = metadata["openworld"]
             document = json.loads(text)
             version = document["format_version"]
-            if version != FORMAT_VERSION:
+            if version not in READABLE_VERSIONS:
                 raise ModelFileError(
-                    f"{path} has format {version}; this openworld ({__version__}) reads format "
-                    f"{FORMAT_VERSION}. Update openworld."
+                    f"{path} has format {version}; this openworld ({__version__}) reads formats up to "
+                    f"{READABLE_VERSIONS[-1]}. Update openworld."
                 )
             maps = map_rows(path) if mapped else {}
             names = [name for name in file.keys() if name not in maps]  # noqa: SIM118 -- not a dict

@@ -7,7 +7,7 @@ for one version only, and the last bit of a product of matrices differs from mac
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,9 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
             "dtype": model.reservoir_.dtype.name,
             "samples_of_class": np.bincount(codes, minlength=len(labels)).tolist(),
         },
-        "state": None if state is None else {"n_samples": state[0], **asdict(state[1].calibration)},
+        "state": None
+        if state is None
+        else {"n_samples": state[0], **_describe_calibration(state[1].calibration)},
     }
     arrays = {**metric_arrays, "reservoir": samples.reshape(-1, model.n_features_in_)}
     if labels:  # a model that knows no class yet has no statistics
@@ -72,12 +74,19 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         arrays["length_scatter"] = np.array([lengths.class_scatter(label)[0, 0] for label in labels])
     if state is not None:
         scoring = state[1]
-        arrays |= {name: getattr(scoring, name) for name in ("rows", "penalties", "radii")}
-        arrays["unit_means"] = scoring.unit_means.rows
+        arrays |= {name: getattr(scoring, name) for name in ("rows", "penalties", "factors", "radii")}
+        arrays["vectors"] = scoring.vectors.rows
         if scoring.index is not None:
             centroids, lists = scoring.index.training
             arrays |= {"index.centroids": centroids, "index.lists": lists}
     return document, arrays
+
+
+def _describe_calibration(calibration: ScoreCalibration) -> Document:
+    return {
+        name: None if isinstance(value, float) and np.isnan(value) else value
+        for name, value in asdict(calibration).items()
+    }
 
 
 def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
@@ -88,7 +97,10 @@ def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
         "n_lifted": representation.n_lifted,
         **plain_random_state({"random_state": representation.seed}),
         "length": representation.length,
+        "directions": representation.directions,
+        "power": metric.power,
         "shrinkage": whitening.shrinkage,
+        "per_sample": whitening.per_sample,
     }
     arrays: Arrays = {"metric.centre": whitening.centre, "metric.map": whitening.map}
     if representation.n_lifted:
@@ -146,19 +158,25 @@ def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> Adap
         scale = require_floats(arrays["metric.scale"], (n_features,), "metric")
         require(bool(np.all(scale > 0)), "metric")
     length = require_number(document["length"], "metric", np.finfo(np.float64).tiny)
-    representation = Representation(n_features, n_lifted, seed, mean, scale, length)
+    directions = document.get("directions", True)  # this and what has a default below: not in format 1
+    require(directions is True or (directions is False and standardize and not n_lifted), "metric")
+    representation = Representation(n_features, n_lifted, seed, mean, scale, length, directions)
     if n_lifted:
         shape = (n_features + standardize, n_lifted)
         representation = representation.with_rows(
             require_floats(arrays["metric.rows"], shape, "metric", np.float32)
         )
     n_dimensions = representation.n_dimensions
-    metric = AdaptiveMetric(standardize=standardize, n_lifted=n_lifted, random_state=seed)
+    power = require_number(document.get("power", 1.0), "metric", 0)
+    metric = AdaptiveMetric(
+        standardize=standardize, n_lifted=n_lifted, random_state=seed, directions=directions, power=power
+    )
     metric.n_features_in_, metric.representation_ = n_features, representation
     metric.whitening_ = Whitening(
         require_floats(arrays["metric.centre"], (n_dimensions,), "metric", np.float32),
         require_floats(arrays["metric.map"], (n_dimensions, n_dimensions), "metric", np.float32),
         require_number(document["shrinkage"], "metric", 0),
+        require_number(document.get("per_sample", 0.0), "metric", 0),
     )
     return metric
 
@@ -186,38 +204,63 @@ def _restore_state(
     """Return when the metric was refreshed, and what predictions read."""
     if document is None:
         return None
-    calibration = {name: require_number(value, "state") for name, value in document.items()}
-    n_samples = calibration.pop("n_samples")
     n_classes = len(metric.statistics_)
-    require(n_classes > 1 and calibration["slope"] > 0, "state")
-    rows, n_rows = arrays["rows"], len(arrays["unit_means"])
+    calibration = _restore_calibration(document, metric)
+    require(n_classes > 0 and calibration.slope > 0, "state")
+    old = "unit_means" in arrays  # format 1: scores were angular, whatever the number of samples
+    vectors, rows = arrays["unit_means" if old else "vectors"], arrays["rows"]
+    n_rows = len(vectors)
     require(rows.dtype == np.int64 and rows.shape == (n_classes,), "state")
     require(len(np.unique(rows)) == n_classes and rows.min() >= 0 and rows.max() < n_rows, "state")
-    unit_means = require_floats(
-        arrays["unit_means"], (n_rows, metric.representation_.n_dimensions), "state", np.float32
-    )
+    require_floats(vectors, (n_rows, metric.representation_.n_dimensions), "state", np.float32)
     penalties = require_floats(arrays["penalties"], (n_classes,), "state", np.float32)
+    factors = np.ones_like(penalties) if old else arrays["factors"]
+    require_floats(factors, (n_classes,), "state", np.float32)
     radii = require_floats(arrays["radii"], (n_classes,), "state")
-    require(bool(np.all(radii > 0)), "state")
-    return n_samples, ScoringModel(
+    require(bool(np.all(radii > 0) and np.all(factors > 0)), "state")
+    return require_number(document["n_samples"], "state"), ScoringModel(
         sorted_classes(metric.statistics_)[0],
         metric.whitening_,
-        GrowingRows(unit_means, np.float32),
+        GrowingRows(vectors, np.float32),
         rows.astype(np.intp),
         penalties,
+        factors,
         radii,
-        ScoreCalibration(**calibration),
-        _restore_index(arrays, unit_means, rows, penalties),
+        calibration,
+        _restore_index(arrays, vectors, rows, penalties),
+    )
+
+
+def _restore_calibration(document: Document, metric: AdaptiveMetric) -> ScoreCalibration:
+    values = {name: value for name, value in document.items() if name != "n_samples"}
+    if "power" in values:  # format 1
+        metric.power = require_number(values.pop("power"), "state", 0)
+        values = {
+            "by_distance": False,
+            "runner_up": 0.0,
+            "noise": 0.0,
+            "typical": 0.0,
+            "error": None,
+            **values,
+        }
+    require(set(values) == {field.name for field in fields(ScoreCalibration)}, "state")
+    require(isinstance(values["by_distance"], bool), "state")
+    for name in ("quality", "error"):  # None: not known
+        values[name] = float("nan") if values[name] is None else require_number(values[name], "state")
+    checked = ("by_distance", "quality", "error")
+    numbers = {name: require_number(value, "state") for name, value in values.items() if name not in checked}
+    return ScoreCalibration(
+        by_distance=values["by_distance"], quality=values["quality"], error=values["error"], **numbers
     )
 
 
 def _restore_index(
-    arrays: Arrays, unit_means: NDArray[Any], rows: NDArray[Any], penalties: NDArray[Any]
+    arrays: Arrays, vectors: NDArray[Any], rows: NDArray[Any], penalties: NDArray[Any]
 ) -> ScoreIndex | None:
     """Return the index of very many classes, where the model had one."""
     if "index.lists" not in arrays:
         return None
-    n_rows, n_dimensions = unit_means.shape
+    n_rows, n_dimensions = vectors.shape
     training = require_training(arrays, n_rows, n_dimensions + 1)
     require(len(rows) == n_rows, "index")
-    return ScoreIndex(unit_means, penalties[np.argsort(rows)], training)
+    return ScoreIndex(vectors, penalties[np.argsort(rows)], training)

@@ -97,7 +97,12 @@ OpenWorldError = MinOpenWorldError  # deprecated: it is an objective, not an exc
 
 
 def best_threshold(
-    known: ArrayLike, unknown: ArrayLike, objective: Objective, right: ArrayLike = True
+    known: ArrayLike,
+    unknown: ArrayLike,
+    objective: Objective,
+    right: ArrayLike = True,
+    *,
+    slack: float = 0.0,
 ) -> tuple[float, float]:
     """Find the threshold that is exactly optimal: accept what is below it.
 
@@ -112,6 +117,8 @@ def best_threshold(
     objective : Objective
     right : bool array, default=True
         Which of the known samples would be named right.
+    slack : float, default=0
+        Of all cuts whose value is at most this much below the best, the one that accepts least is taken.
 
     Returns
     -------
@@ -130,7 +137,7 @@ def best_threshold(
     accepted_known = np.r_[0, np.searchsorted(np.sort(known), cuts, side="right")].astype(np.float64)
     accepted_unknown = np.r_[0, np.searchsorted(np.sort(unknown), cuts, side="right")].astype(np.float64)
     values = objective.value(accepted_known, accepted_unknown, n_known, unknown.size)
-    best = int(np.argmax(values))
+    best = int(np.argmax(values >= values.max() - slack))
     if values[best] == -np.inf:
         raise ValueError(f"No threshold reaches what {objective!r} asks for.")
     if best == 0:

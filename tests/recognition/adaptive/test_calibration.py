@@ -1,229 +1,250 @@
-"""Calibration by leaving classes out, against brute force."""
+"""Choosing the form of the score and its threshold, against brute force."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.linalg import hadamard
 from sklearn.datasets import load_iris
 
 from openworld import F1, ClassStatistics, FalseAcceptRate, KnownRecall, MinOpenWorldError
 from openworld.evaluation.score_measures import Scores
 from openworld.evaluation.score_measures import oscr_area as measured_oscr_area
-from openworld.recognition.adaptive import calibration as class_out
+from openworld.recognition.adaptive import calibration as module
 from openworld.recognition.adaptive.calibration import (
-    TIGHTNESS_WEIGHTS,
-    HeldOut,
+    PSEUDO_SAMPLES,
     ScoreCalibration,
+    Scored,
     calibrate,
-    filled,
-    hold_out,
     oscr_area,
-    similarities_as_unknown,
-    tightness,
+    two_largest,
 )
-from openworld.recognition.adaptive.metric import Whitening, unit
+from openworld.recognition.adaptive.held_out import HeldOut, Products, hold_out
+from openworld.recognition.adaptive.metric import Whitening
 from openworld.recognition.threshold import best_threshold
 
 IRIS, CODES = load_iris(return_X_y=True)
 OBJECTIVES = [F1(0.9), F1(0.0), FalseAcceptRate(0.1), KnownRecall(0.8), MinOpenWorldError()]
+ANGULAR = ScoreCalibration(by_distance=False, weight=0.5, runner_up=0.0, noise=6.0, typical=0.4)
+DISTANCE = replace(ANGULAR, by_distance=True, typical=-1.0)
 
 
-# --- Tightness ---
+def held_out_of(samples, codes):
+    statistics = ClassStatistics("pooled").add(samples, codes)
+    order = np.argsort(statistics.labels)
+    represented = samples.astype(np.float32)
+    return hold_out(statistics, Whitening.of(statistics), order, represented, codes)
 
 
-def cosine(a, b):
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-def tightness_by_hand(samples, codes, shown):
-    """Similarity of every shown sample to the mean of all others of its class, averaged."""
-    similarities = {}
-    for i in shown:
-        others = [j for j in range(len(samples)) if codes[j] == codes[i] and j != i]
-        if others:
-            others_mean = samples[others].mean(axis=0)
-            similarities.setdefault(codes[i], []).append(cosine(samples[i], others_mean))
-    tight = {c: np.mean(values) for c, values in similarities.items()}
-    average = np.mean(list(tight.values())) if tight else 1.0
-    return [tight.get(c, average) for c in range(codes.max() + 1)]
-
-
-@pytest.mark.parametrize("sizes", [(5, 9, 3), (2, 2), (1, 6, 1), (1, 1), (4, 1, 2)])
-@pytest.mark.parametrize("per_class", [1, 2, 100])
-def test_tightness(sizes, per_class):
-    random = np.random.default_rng(0)
-    codes = np.repeat(np.arange(len(sizes)), sizes)
-    samples = random.normal(size=(len(codes), 4)) + 2 * random.normal(size=(len(sizes), 4))[codes]
-    means = np.array([samples[codes == c].mean(axis=0) for c in range(len(sizes))])
-    shown = np.concatenate([np.flatnonzero(codes == c)[:per_class] for c in range(len(sizes))])
-    few = samples[shown].astype(np.float32)
-    counts = np.array(sizes, dtype=float)
-    found = filled(tightness(unit(few), few, codes[shown], means.astype(np.float32), counts))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, tightness_by_hand(samples, codes, shown), atol=1e-5)
-
-
-def test_a_class_that_shows_no_sample_gets_the_average():
-    samples = np.array([[1.0, 0.1], [1.0, -0.1]], dtype=np.float32)
-    means = np.array([[1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
-    found = filled(tightness(unit(samples), samples, np.array([0, 0]), means, np.array([2.0, 5.0])))
-    assert found[1] == found[0]
-
-
-# --- Holding out ---
-
-
-def data(sizes=(8, 5, 11, 2), n_features=3, seed=0):
+def blobs(n_classes=6, per_class=12, n_features=5, spread=4.0, seed=0):
     random = np.random.default_rng(seed)
-    codes = np.repeat(np.arange(len(sizes)), sizes)
-    centres = random.normal(size=(len(sizes), n_features))
-    samples = centres[codes] + random.normal(size=(len(codes), n_features))
-    return samples.astype(np.float32), codes
+    codes = np.repeat(np.arange(n_classes), per_class)
+    centres = spread * random.normal(size=(n_classes, n_features))
+    return centres[codes] + random.normal(size=(len(codes), n_features)), codes
 
 
-def kept_of(codes, per_class):
-    return np.concatenate([np.flatnonzero(codes == c)[:per_class] for c in np.unique(codes)])
+# --- The similarities ---
 
 
-@pytest.mark.parametrize("per_class", [2, 4, 100])
-@pytest.mark.parametrize("names", [[30, 20, 10, 0], ["d", "a", "c", "b"], [True, False, True, False]])
-def test_holding_out_is_refitting_without_the_held_samples(per_class, names):
-    """A third at a time, everything else refitted from the samples; class names are not in order."""
-    if names[0] is True:
-        names = names[:2]
-    samples, codes = data(sizes=(8, 5, 11, 2)[: len(names)])
-    labels = np.array([names[code] for code in codes])
-    statistics = ClassStatistics("pooled").add(samples, labels)
-    order = np.array([statistics.row(name) for name in names])
-    kept = kept_of(codes, per_class)
-    found = hold_out(statistics, order, samples[kept], codes[kept])
-
-    rank = np.concatenate([np.arange(np.sum(codes[kept] == c)) for c in range(len(names))])
-    start = 0
-    for fold in range(3):
-        held = kept[rank % 3 == fold]
-        if not len(held):
-            continue
-        rest = np.setdiff1d(np.arange(len(codes)), held)
-        shown = np.setdiff1d(kept, held)
-        whitening = Whitening.of(ClassStatistics("pooled").add(samples[rest], codes[rest]), found.power)
-        white = whitening(samples)
-        means = np.array([white[rest][codes[rest] == c].mean(axis=0) for c in range(len(names))])
-        end = start + len(held)
-        assert found.codes[start:end].tolist() == codes[held].tolist()
-        expected = [[cosine(white[i], mean) for mean in means] for i in held]
-        np.testing.assert_allclose(found.similarities[start:end], expected, atol=1e-4)
-        expected = tightness_by_hand(white[rest], codes[rest], [list(rest).index(i) for i in shown])
-        np.testing.assert_allclose(found.tightness[start:end], [expected] * len(held), atol=1e-4)
-        start = end
-    assert start == len(found.codes) == len(kept)
-
-
-def test_held_samples_are_not_in_the_statistics_they_are_judged_by(monkeypatch):
-    samples, codes = data()
-    statistics = ClassStatistics("pooled").add(samples, codes)
-    counts, scatter = statistics.counts.copy(), statistics.scatter.copy()
-    used, judged = [], []
-    of, judge = Whitening.of.__func__, class_out._judge
-
-    def spy_on_statistics(cls, rest, power):
-        used.append(rest)
-        return of(cls, rest, power)
-
-    def spy_on_held(rest, power, labels, given, given_codes, held):
-        judged.append(held.copy())
-        return judge(rest, power, labels, given, given_codes, held)
-
-    monkeypatch.setattr(Whitening, "of", classmethod(spy_on_statistics))
-    monkeypatch.setattr(class_out, "_judge", spy_on_held)
-    hold_out(statistics, np.arange(4), samples, codes)
-    assert len(used) == len(judged) == 5  # the first third with three powers
-    for rest, held in zip(used, judged, strict=True):
-        without = ClassStatistics("pooled").add(samples[~held], codes[~held])
-        np.testing.assert_allclose(rest.counts, without.counts)
-        np.testing.assert_allclose(rest.means, without.means, atol=1e-6)
-        np.testing.assert_allclose(rest.scatter, without.scatter, atol=1e-6)
-    assert np.sum(judged[2:], axis=0).tolist() == [1] * len(codes)  # each sample is held out exactly once
-    np.testing.assert_array_equal(statistics.counts, counts)  # and what was learnt is left alone
-    np.testing.assert_array_equal(statistics.scatter, scatter)
-
-
-def test_a_held_sample_tells_nothing_about_itself():
-    """A sample far from its class is similar to it only as long as it has a part in the mean."""
+@pytest.mark.parametrize("counts", [np.array([3.0, 3.0, 3.0, 3.0]), np.array([1.0, 5.0, 40.0, 2.0])])
+def test_similarities_by_hand(counts):
     random = np.random.default_rng(0)
-    samples = random.normal(size=(12, 3)).astype(np.float32) * 0.1 + np.repeat(np.eye(3)[:2], 6, axis=0)
-    samples[0] = [0, 0, 50]
-    codes = np.repeat([0, 1], 6)
-    samples = samples.astype(np.float32)
-    statistics = ClassStatistics("pooled").add(samples, codes)
-    found = hold_out(statistics, np.arange(2), samples, codes)
-    whitening = Whitening.of(statistics)
-    seen = unit(whitening(samples[:1])) @ unit(whitening(statistics.means.astype(np.float32))).T
-    assert found.similarities[0, 0] < seen[0, 0] - 0.5
+    samples, means = random.normal(size=(9, 5)), random.normal(size=(4, 5))
+    squares = (means**2).sum(axis=1)
+    products = Products(samples @ means.T, (samples**2).sum(axis=1)[:, np.newaxis], squares, counts)
+    cosines = samples @ means.T / np.outer(np.linalg.norm(samples, axis=1), np.sqrt(squares))
+    np.testing.assert_allclose(ANGULAR.similarities(products, 5), cosines * (1 + 6 / counts) ** 0.25)
+    distances = np.linalg.norm(samples[:, np.newaxis] - means, axis=2)
+    expected = -distances * np.sqrt(counts / (counts + 1) / 5)
+    np.testing.assert_allclose(DISTANCE.similarities(products, 5), expected)
 
 
-def test_classes_of_one_sample_are_not_judged_but_judge():
-    samples, codes = data(sizes=(1, 6, 1, 4))
-    statistics = ClassStatistics("pooled").add(samples, codes)
-    found = hold_out(statistics, np.arange(4), samples, codes)
-    assert sorted(found.codes.tolist()) == [1] * 6 + [3] * 4
-    assert found.similarities.shape == (10, 4)
+@given(n=st.integers(1, 1000))
+def test_classes_of_equal_counts_rank_as_by_cosine(n):
+    random = np.random.default_rng(n)
+    mixed, counts = random.normal(size=(20, 7)), np.full(7, float(n))
+    products = Products(mixed, np.ones((20, 1)), np.ones(7), counts)
+    found = ANGULAR.similarities(products, 3)
+    np.testing.assert_array_equal(found.argsort(axis=1), mixed.argsort(axis=1))
 
 
-def test_no_class_is_ever_emptied():
-    samples, codes = data(sizes=(2, 2, 3))
-    statistics = ClassStatistics("pooled").add(samples, codes)
-    found = hold_out(statistics, np.arange(3), samples, codes)
-    assert sorted(found.codes.tolist()) == [0, 0, 1, 1, 2, 2, 2]
-    assert np.all(np.isfinite(found.similarities))
+def test_the_noise_predicts_how_cosines_shrink():
+    """Simulated: cosines of samples with means of n samples, over those with means of very many."""
+    random = np.random.default_rng(0)
+    n_features, signal = 200, 10.0
+    means = random.normal(size=(40, n_features))
+    means *= signal / np.linalg.norm(means, axis=1, keepdims=True)
+    codes = np.repeat(np.arange(40), 30)
+    samples = means[codes] + random.normal(size=(1200, n_features))
+    own = np.array([samples[codes == c].mean(axis=0) for c in range(40)])
+    counts, shares = np.full(40, 30.0), np.full(40, 1 / 40)
+    held_out = HeldOut(samples.astype(np.float32), codes, own.astype(np.float32), counts, shares, 0.0)
+    noise = module._noise(held_out)
+    assert noise == pytest.approx(n_features / signal**2, rel=0.1)
+
+    def cosine(n):
+        few = np.array([samples[codes == c][:n].mean(axis=0) for c in range(40)])
+        test = means + random.normal(size=means.shape)
+        lengths = np.linalg.norm(few, axis=1) * np.linalg.norm(test, axis=1)
+        return np.mean(np.sum(few * test, axis=1) / lengths)
+
+    full = cosine(30) * (1 + noise / 30) ** 0.5
+    for n in (1, 2, 5):
+        assert cosine(n) * (1 + noise / n) ** 0.5 == pytest.approx(full, rel=0.1)
 
 
-def test_nothing_to_hold_out():
-    samples, codes = data(sizes=(1, 1, 1))
-    statistics = ClassStatistics("pooled").add(samples, codes)
-    with pytest.raises(ValueError, match="at least 2 classes with 2 samples each"):
-        hold_out(statistics, np.arange(3), samples, codes)
+def test_a_distance_is_about_one_however_few_samples_a_class_has():
+    random = np.random.default_rng(0)
+    for n in (1, 2, 10, 1000):
+        means = random.normal(size=(300, 50)) / np.sqrt(n)
+        samples = random.normal(size=(300, 50))
+        squares = ((samples - means) ** 2).sum(axis=1)[:, np.newaxis]
+        zero = np.zeros((300, 1))
+        similarities = DISTANCE.similarities(Products(zero, squares, zero, np.full((300, 1), float(n))), 50)
+        assert np.mean(similarities**2) == pytest.approx(1, rel=0.05)
 
 
-def test_repeated_samples_of_which_one_is_shown():
-    samples = np.repeat(np.eye(3, dtype=np.float32), 5, axis=0)
-    statistics = ClassStatistics("pooled").add(samples, np.repeat([0, 1, 2], 5))
-    found = hold_out(statistics, np.arange(3), np.eye(3, dtype=np.float32), np.arange(3))
-    assert found.similarities.argmax(axis=1).tolist() == found.codes.tolist()
+def test_the_tightness_of_few_samples_is_nearly_typical():
+    own, codes = np.array([0.9, 0.7, 0.1]), np.array([0, 0, 2])
+    found = ANGULAR.penalties(own, codes, 4)
+    typical = PSEUDO_SAMPLES * 0.4
+    expected = [(1.6 + typical) / (2 + PSEUDO_SAMPLES), 0.4, (0.1 + typical) / (1 + PSEUDO_SAMPLES), 0.4]
+    np.testing.assert_allclose(found, 0.5 * np.array(expected))
 
 
-# --- As unknown ---
+@given(st.integers(1, 6), st.integers(0, 99))
+def test_two_largest(n_classes, seed):
+    scores = np.random.default_rng(seed).integers(0, 4, size=(8, n_classes)).astype(float)
+    before = scores.copy()
+    best, first, second = two_largest(scores)
+    np.testing.assert_array_equal(scores, before)
+    np.testing.assert_array_equal(best, scores.argmax(axis=1))
+    ordered = np.sort(scores, axis=1)[:, ::-1]
+    np.testing.assert_array_equal(first, ordered[:, 0])
+    np.testing.assert_array_equal(second, ordered[:, 1] if n_classes > 1 else np.full(8, -np.inf))
 
 
-@pytest.mark.parametrize("n_classes", [3, 4, 9])
-def test_as_unknown_is_seen_from_the_centre_of_the_other_classes(n_classes):
-    samples, codes = data(sizes=(4,) * n_classes, n_features=5)
-    means = np.array([samples[codes == c].mean(axis=0) for c in range(n_classes)])
-    centre = means.mean(axis=0)
-    found = similarities_as_unknown(samples - centre, means - centre, codes)
-    for i, code in enumerate(codes):
-        without = np.delete(means, code, axis=0).mean(axis=0)
-        expected = [cosine(samples[i] - without, mean - without) for mean in means]
-        expected[code] = -np.inf
-        np.testing.assert_allclose(found[i], expected, atol=1e-5)
+# --- Choosing ---
 
 
-def test_as_unknown_to_two_classes_is_what_sets_a_sample_apart_from_its_own():
-    means = np.array([[2, 0], [-2, 0]], dtype=np.float32)
-    samples = np.array([[3, 1], [-2, 5]], dtype=np.float32)
-    root = 0.5**0.5
-    np.testing.assert_allclose(
-        similarities_as_unknown(samples, means, np.array([0, 1])), [[root, -root], [0, 0]], atol=1e-6
-    )
+@pytest.mark.parametrize("seed", range(3))
+def test_the_form_that_promises_most_is_chosen(seed):
+    held_out = held_out_of(*blobs(spread=1.0, seed=seed))
+    found = calibrate(held_out, MinOpenWorldError())
+    candidates = list(module._candidates(held_out, distances=False))
+    assert len(candidates) == 3 * 3
+    assert found.quality == max(candidate.quality for candidate, _ in candidates)
+    assert len({round(candidate.quality, 6) for candidate, _ in candidates}) > 3
+    [scored] = [scored for c, scored in candidates if (c.by_distance, c.weight, c.runner_up) == (
+        found.by_distance, found.weight, found.runner_up)]  # fmt: skip
+    missed = 1 - np.mean(scored.right & (scored.known > found.threshold))
+    assert found.error == pytest.approx(missed + np.mean(scored.unknown > found.threshold))
 
 
-def test_with_very_many_classes_some_are_judged(monkeypatch):
-    samples, codes = data(sizes=(6,) * 10)
-    statistics = ClassStatistics("pooled").add(samples, codes)
-    monkeypatch.setattr(class_out, "_MOST_JUDGED", 60 * 10 // 3)
-    found = hold_out(statistics, np.arange(10), samples, codes)
-    assert np.unique(found.codes).tolist() == [0, 3, 6, 9]
-    assert found.similarities.shape == (24, 10)
+def test_the_scores_are_those_of_all_classes():
+    """The two largest are found block by block; here from all products at once."""
+    held_out = held_out_of(*blobs(spread=1.0))
+    [(_, as_known, as_unknown)] = list(held_out)
+    for candidate, scored in module._candidates(held_out, distances=False):
+        own = candidate.similarities(held_out.own(), 5)[:, 0]
+        penalties = candidate.penalties(own, held_out.codes, 6)
+        for products, found in ((as_known, scored.known), (as_unknown, scored.unknown)):
+            scores = np.sort(candidate.similarities(products, 5) - penalties, axis=1)
+            np.testing.assert_allclose(found, scores[:, -1] - candidate.runner_up * scores[:, -2])
+        scores = candidate.similarities(as_known, 5) - penalties
+        np.testing.assert_array_equal(scored.right, scores.argmax(axis=1) == held_out.codes)
+
+
+@pytest.mark.parametrize(("n_classes", "distances"), [(2, False), (3, False), (4, False), (4, True)])
+def test_few_classes_are_compared_by_distance_without_a_runner_up(n_classes, distances):
+    held_out = held_out_of(*blobs(n_classes))
+    candidates = [candidate for candidate, _ in module._candidates(held_out, distances)]
+    few = n_classes < 4
+    assert {candidate.by_distance for candidate in candidates} == {few or distances}
+    assert any(candidate.runner_up for candidate in candidates) is not few
+
+
+def test_what_is_promised_is_measured():
+    """On samples and classes that were never seen, averaged over draws."""
+    random = np.random.default_rng(0)
+    promised, measured = [], []
+    for _ in range(8):
+        centres = 1.6 * random.normal(size=(40, 6))
+        codes = np.repeat(np.arange(20), 30)
+        samples = centres[codes] + random.normal(size=(len(codes), 6))
+        held_out = held_out_of(samples, codes)
+        found = calibrate(held_out, MinOpenWorldError(), distances=True)
+        root = np.linalg.lstsq(samples[:200] - samples[:200].mean(0), (
+            held_out.samples[:200] - held_out.samples[:200].mean(0)), rcond=None)[0]  # fmt: skip
+        origin = samples[0] - np.linalg.lstsq(root.T, held_out.samples[0], rcond=None)[0]
+        new = np.repeat(np.arange(40), 50)
+        white = (centres[new] + random.normal(size=(len(new), 6)) - origin) @ root
+        squares = (held_out.means**2).sum(axis=1)
+        products = Products(
+            white @ held_out.means.T, (white**2).sum(axis=1)[:, np.newaxis], squares, held_out.counts
+        )
+        own = found.similarities(held_out.own(), 6)[:, 0]
+        scores = found.similarities(products, 6) - found.penalties(own, held_out.codes, 20)
+        best, first, second = two_largest(scores)
+        compared = first - found.runner_up * second
+        known = new < 20
+        right = (best == new)[known]
+        missed = 1 - np.mean(right & (compared[known] > found.threshold))
+        promised.append((found.quality, found.error))
+        measured.append((
+            oscr_area(compared[known], right, compared[~known]),
+            missed + np.mean(compared[~known] > found.threshold),
+        ))  # fmt: skip
+    np.testing.assert_allclose(np.mean(promised, axis=0), np.mean(measured, axis=0), atol=0.03)
+
+
+@pytest.mark.parametrize("sizes", [(6,), (1, 1, 1), (2, 2)])
+def test_too_little_to_calibrate_with_is_said(sizes):
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    samples = 9.0 * np.eye(4)[codes] + np.random.default_rng(0).normal(size=(len(codes), 4))
+    with pytest.warns(UserWarning, match="Too little to calibrate with"):
+        found = calibrate(held_out_of(samples, codes), MinOpenWorldError())
+    assert found.by_distance
+    assert found.threshold < 0
+    assert np.isnan(found.quality)
+
+
+# --- The threshold ---
+
+
+def test_in_a_wide_gap_the_threshold_stays_near_the_known_samples():
+    """Of two classes the other may be far away; that says little about unknown ones."""
+    random = np.random.default_rng(0)
+    scored = Scored(random.normal(size=40), np.ones(40, dtype=bool), random.normal(size=40) - 1000)
+    threshold = module._average_threshold(scored, np.repeat([0, 1], 20), MinOpenWorldError())
+    assert scored.known.min() - 1 < threshold < np.quantile(scored.known, 0.1)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_threshold_is_the_average_of_the_best_for_balanced_halves_of_the_classes(objective, seed):
+    random = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(200), 3)
+    known = random.normal(size=600) + random.normal(size=200)[codes]
+    scored = Scored(known + 1, random.random(600) < 0.9, random.normal(size=600))
+    found = module._average_threshold(scored, codes, objective)
+    means = np.array([scored.known[codes == c].mean() for c in range(200)])
+    columns = 1 + means.argsort().argsort()[codes] % (module.N_HALVES - 1)
+    thresholds = []
+    for row in hadamard(module.N_HALVES):
+        half = row[columns] > 0
+        part = (-scored.known[half], -scored.unknown[half], objective, scored.right[half])
+        thresholds.append(-best_threshold(*part)[0])
+    assert found == pytest.approx(np.mean(thresholds), abs=0.02)
+
+
+def test_of_classes_that_are_all_alike_the_threshold_is_the_best_there_is():
+    known, unknown = np.tile([0.9, 0.7, 0.2], 40), np.tile([0.1, 0.3, 0.5], 40)
+    scored = Scored(known, np.ones(120, dtype=bool), unknown)
+    found = module._average_threshold(scored, np.repeat(np.arange(40), 3), F1(0.0))
+    assert found == pytest.approx(-best_threshold(-known, -unknown, F1(0.0))[0])
 
 
 # --- OSCR ---
@@ -246,100 +267,12 @@ def test_oscr_area_with_ties(known, unknown):
     assert found == pytest.approx(measured_oscr_area(Scores.of(scores, others, correct)))
 
 
-# --- Calibration ---
-
-
-def held_out(n=60, n_classes=5, seed=0, signal=1.0):
-    """Scores with some signal, and classes of different tightness."""
-    random = np.random.default_rng(seed)
-    codes = random.integers(0, n_classes, size=n)
-    tight = random.uniform(0.2, 0.9, size=n_classes)
-    similarities = random.uniform(-0.3, 0.4, size=(n, n_classes)) + 0.4 * tight
-    similarities[np.arange(n), codes] += signal * tight[codes] * random.uniform(0, 1, size=n)
-    return judged(
-        similarities.astype(np.float32),
-        np.broadcast_to(tight.astype(np.float32), similarities.shape),
-        codes.astype(np.intp),
-    )
-
-
-def judged(similarities, tight, codes):
-    """Samples that look alike to the other classes whether their own is known or not."""
-    as_unknown = similarities.copy()
-    as_unknown[np.arange(len(codes)), codes] = -np.inf
-    return HeldOut(similarities, as_unknown, tight, codes)
-
-
-def known_and_unknown(held, weight):
-    """Each sample once with all classes known, and once with its own class taken out."""
-    known, correct, unknown = [], [], []
-    for similarity, tight, code in zip(held.similarities, held.tightness, held.codes, strict=True):
-        scores = (similarity - np.float32(weight) * tight).astype(np.float64)
-        known.append(max(scores))
-        correct.append(int(np.argmax(scores)) == code)
-        unknown.append(max(score for c, score in enumerate(scores) if c != code))
-    return np.array(known), np.array(correct), np.array(unknown)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_the_best_weight_is_taken(seed):
-    held = held_out(seed=seed)
-    qualities = {w: oscr_area(*known_and_unknown(held, w)) for w in TIGHTNESS_WEIGHTS}
-    found = calibrate(held, MinOpenWorldError())
-    assert found.quality == pytest.approx(max(qualities.values()), abs=1e-6)
-    assert qualities[found.weight] == pytest.approx(found.quality, abs=1e-6)
-
-
-def test_every_weight_is_the_best_for_some_data():
-    weights = {calibrate(held_out(n=30, seed=seed), MinOpenWorldError()).weight for seed in range(60)}
-    assert weights == set(TIGHTNESS_WEIGHTS)
-
-
-def test_of_equally_good_weights_the_smallest():
-    held = judged(np.eye(3, dtype=np.float32), np.full((3, 3), 0.5, dtype=np.float32), np.arange(3))
-    assert calibrate(held, MinOpenWorldError()).weight == 0.0
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
-@pytest.mark.parametrize("seed", range(4))
-def test_the_threshold_is_the_average_of_the_best_for_balanced_halves_of_the_classes(objective, seed):
-    held = held_out(seed=seed, signal=0.6)
-    found = calibrate(held, objective)
-    known, correct, unknown = known_and_unknown(held, found.weight)
-    ranked = sorted(range(5), key=lambda c: known[held.codes == c].mean())
-    best = []
-    for number in range(32):
-        # In half of the classes by the parity of common bits: every two halves share half of theirs.
-        half = [(number & (1 + rank)).bit_count() % 2 == 0 for rank in range(5)]
-        rows = [i for i in range(len(known)) if half[ranked.index(held.codes[i])]]
-        if rows:
-            best.append(-best_threshold(-known[rows], -unknown[rows], objective, correct[rows])[0])
-    assert found.threshold == pytest.approx(np.mean(best), abs=1e-6)
-
-
-def test_of_classes_that_are_all_alike_the_threshold_is_the_best_there_is():
-    similarities = np.tile(np.array([[0.9, 0.3], [0.7, 0.25], [0.2, 0.1]], dtype=np.float32), (2, 1))
-    similarities[3:] = similarities[3:, ::-1]
-    held = judged(similarities, np.zeros((6, 2), dtype=np.float32), np.repeat([0, 1], 3))
-    # Known samples at .9, .7, .2 and unknown ones at .3, .25, .1: the cut between .3 and .7.
-    assert calibrate(held, MinOpenWorldError()).threshold == pytest.approx(0.5)
-
-
-def test_calibration_on_iris_is_sound():
-    statistics = ClassStatistics("pooled").add(IRIS.astype(np.float32), CODES)
-    held = hold_out(statistics, np.arange(3), IRIS.astype(np.float32), CODES.astype(np.intp))
-    found = calibrate(held, MinOpenWorldError())
-    assert 0.5 < found.quality < 0.6  # without setosa, it looks like versicolor seen from virginica
-    assert -1 < found.threshold < 1
-    assert found.slope > 0
-
-
 # --- Probabilities ---
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_probability_rises_with_the_score(seed):
-    found = calibrate(held_out(seed=seed), MinOpenWorldError())
+    found = calibrate(held_out_of(*blobs(spread=1.0, seed=seed)), MinOpenWorldError())
     probabilities = found.probability(np.linspace(-2, 2, 101, dtype=np.float32))
     assert probabilities.dtype == np.float64
     assert np.all(np.diff(probabilities) >= 0)
@@ -348,7 +281,7 @@ def test_probability_rises_with_the_score(seed):
 
 def test_probability_rises_even_where_the_samples_say_otherwise():
     scores = np.linspace(0, 1, 50)
-    slope, _ = class_out._logistic(scores, scores < 0.5)
+    slope, _ = module._logistic(scores, scores < 0.5)
     assert slope > 0
 
 
@@ -357,9 +290,10 @@ def test_the_logistic_curve_is_found_again(slope, intercept):
     random = np.random.default_rng(0)
     scores = random.uniform(-0.6, 0.8, size=20_000)
     right = random.uniform(size=20_000) < 1 / (1 + np.exp(-slope * scores - intercept))
-    found = class_out._logistic(scores, right)
+    found = module._logistic(scores, right)
     assert found == pytest.approx((slope, intercept), rel=0.1)
-    probability = ScoreCalibration(0.0, 0.0, *found, 1.0, 1.0).probability(scores.astype(np.float32))
+    curve = replace(ANGULAR, slope=found[0], intercept=found[1])
+    probability = curve.probability(scores.astype(np.float32))
     for low, high in ((0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.01)):
         bin_ = (probability >= low) & (probability < high)
         if bin_.sum() > 300:
@@ -367,16 +301,13 @@ def test_the_logistic_curve_is_found_again(slope, intercept):
 
 
 def test_separable_scores_give_a_finite_curve():
-    held = judged(np.eye(4, dtype=np.float32), np.zeros((4, 4), dtype=np.float32), np.arange(4))
-    found = calibrate(held, MinOpenWorldError())
+    found = calibrate(held_out_of(*blobs(spread=50.0)), MinOpenWorldError())
+    assert found.quality == 1
     assert np.isfinite(found.slope)
-    assert found.probability(np.float32([0.0, 1.0])).round(1).tolist() == [0.0, 1.0]
+    assert np.isfinite(found.intercept)
 
 
 @pytest.mark.parametrize("n", [10, 1000])
 def test_never_right_is_never_likely(n):
-    similarities = np.tile(np.float32([0.9, 0.1]), (n, 1))
-    held = judged(similarities, np.zeros((n, 2), dtype=np.float32), np.ones(n, dtype=np.intp))
-    found = calibrate(held, MinOpenWorldError())
-    assert found.quality == 0
-    assert found.probability(np.float32([0.9]))[0] < 1 / n
+    slope, intercept = module._logistic(np.full(n, 0.9), np.zeros(n, dtype=bool))
+    assert replace(ANGULAR, slope=slope, intercept=intercept).probability(np.float32([0.9]))[0] < 2 / n

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from openworld import OpenWorldRecognizer, load, save
+from openworld import AdaptiveMetric, OpenWorldRecognizer, load, save
 from openworld.index import choice
 from openworld.recognition.adaptive.scoring import ScoreIndex
 
@@ -27,7 +27,7 @@ def models():
     """The same model with an index and without one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choice, "APPROXIMATE_FROM", N_CLASSES)
-        indexed = OpenWorldRecognizer(n_lifted=0, refresh_growth=1.0).fit(X, Y)
+        indexed = OpenWorldRecognizer(metric=AdaptiveMetric(), refresh_growth=1.0).fit(X, Y)
     assert len(indexed._current().index.training.centroids) > 64
     plain = deepcopy(indexed)
     plain._derived = replace(plain._derived, model=replace(plain._current(), index=None))
@@ -48,8 +48,9 @@ def assert_same(indexed, plain, samples=SAMPLES, least=0.995):
 
 def test_the_largest_score_is_the_smallest_distance():
     """Few enough rows that every list is searched: what is found is exact."""
-    means = RNG.normal(size=(60, 5)).astype(np.float32)
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    means = RNG.normal(size=(60, 5))
+    means *= RNG.uniform(0.8, 1.5, size=(60, 1)) / np.linalg.norm(means, axis=1, keepdims=True)
+    means = means.astype(np.float32)
     penalties = RNG.uniform(-0.4, 0.7, size=60).astype(np.float32)
     directions = means[::2] + np.float32(0.3) * RNG.normal(size=(30, 5)).astype(np.float32)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)

@@ -1,274 +1,271 @@
-"""Calibration by leaving classes out: each class in turn plays unknown to all the others."""
+"""Calibration of the score: its form, weights and threshold, by leaving samples and classes out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.special import expit, logit
 
-from openworld.recognition.adaptive.metric import Whitening, unit
-from openworld.recognition.class_statistics import ClassStatistics
+from openworld.index import is_approximate
+from openworld.recognition.adaptive.held_out import HeldOut, Products
+from openworld.recognition.adaptive.metric import centre_weights
 from openworld.recognition.threshold import Objective, best_threshold
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-N_FOLDS = 3
-TIGHTNESS_WEIGHTS = (0.0, 0.25, 0.5, 0.75)
-SHRINKAGE_POWERS = (1.0, 0.5, 0.25)
+TIGHTNESS_WEIGHTS = (0.0, 0.5, 1.0)
+RUNNER_UP_WEIGHTS: tuple[float, ...] = (0.0, 0.25, 0.5)
 N_HALVES = 32
-_MOST_JUDGED = 30_000_000  # pairs of a sample and a class
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Similarities of samples to all class means, by a metric and means that have not seen the samples.
-
-    Attributes
-    ----------
-    similarities : array of shape (n, K)
-        Cosine of the angle between sample and class mean.
-    as_unknown : array of shape (n, K)
-        The same as if the sample's own class were not known; minus infinity for that class.
-    tightness : array of shape (n, K)
-        How close each class's own samples are to its mean, by the same metric.
-    codes : array of shape (n,)
-        The class of each sample.
-    power : float
-        That of the shrinkage, see `Whitening.of`.
-    """
-
-    similarities: Floats
-    as_unknown: Floats
-    tightness: Floats
-    codes: Codes
-    power: float = 1.0
+PSEUDO_SAMPLES = 15  # of the typical tightness, in the tightness of every class
+_ATTENUATION = 0.5  # how much of the attenuation is undone: 0 nothing, 1 all, which overshoots for 1 sample
+_FEWEST_CLASSES = 4  # fewer say little about angles, and leave no runner-up to an unknown sample
+_FEWEST_SAMPLES = 5
+_SLACK, _MARGIN = 0.15, 0.5  # see _average_threshold
 
 
 @dataclass(frozen=True)
 class ScoreCalibration:
-    """What leaving classes out found.
+    """What the score of a class is made of, its threshold and its probability.
+
+    The similarity of a sample x to the mean m of a class of n samples, in the whitened space, is
+
+    - angular: ``cos(x, m) (1 + noise / n)^(1/4)``. The mean of n samples is longer by noise, so that its
+      cosines shrink by the attenuation ``a(n) = (1 + noise / n)^(-1/2)``; half of that is undone.
+    - by distance: ``-|x - m| sqrt(n / (n + 1) / L)``, which is about -1 for the samples of the class,
+      however few it has.
+
+    The score is ``s = similarity - weight * tightness``, with the similarity of the class's own samples as
+    its tightness. What is compared with the threshold is ``s - runner_up * s'`` with the largest score s' of
+    the other classes.
 
     Attributes
     ----------
-    weight : float
-        How much the tightness of a class raises what is asked of its samples.
+    by_distance : bool
+    weight, runner_up : float
+    noise : float
+        Mean squared deviation of a sample from its class mean, over the mean squared length of a class mean.
+    typical : float
+        The tightness of a typical class.
     threshold : float
-        The score from which a sample is accepted.
+        From which a sample is accepted.
     slope, intercept : float
-        Of the logistic curve that turns a score into the probability of being right.
-    power : float
-        How much the covariance is shrunk, see `Whitening.of`.
+        Of the logistic curve that turns what is compared with the threshold into a probability.
     quality : float
-        OSCR area of the scores: how often a known sample is named right and scores above an unknown one.
+        OSCR area promised: how often a known sample is named right and above an unknown one.
+    error : float
+        Open-world error promised at the threshold.
     """
 
+    by_distance: bool
     weight: float
-    threshold: float
-    slope: float
-    intercept: float
-    power: float
-    quality: float
+    runner_up: float
+    noise: float
+    typical: float
+    threshold: float = 0.0
+    slope: float = 1.0
+    intercept: float = 0.0
+    quality: float = float("nan")
+    error: float = float("nan")
 
-    def probability(self, scores: Floats) -> NDArray[np.float64]:
-        """Return the calibrated probability that a class with this score is the right one."""
-        return np.asarray(expit(self.slope * scores.astype(np.float64) + self.intercept))
+    def similarities(self, products: Products, n_dimensions: int) -> Doubles:
+        """Return the similarity of every sample and class, shape (n, K)."""
+        mixed, samples, means, counts = products
+        if self.by_distance:
+            squares = np.maximum(samples - 2 * mixed + means, 0)
+            return np.asarray(-np.sqrt(squares * self.factors(counts, n_dimensions)))
+        lengths = np.sqrt(np.maximum(samples * means, np.finfo(np.float64).tiny))
+        return np.asarray(mixed / lengths * self.factors(counts, n_dimensions))
+
+    def factors(self, counts: NDArray[Any], n_dimensions: int) -> Doubles:
+        """Return what the number of samples of a class does to its cosines or squared distances."""
+        if self.by_distance:
+            return np.asarray(counts / ((counts + 1) * n_dimensions))
+        return np.asarray((1 + self.noise / counts) ** (_ATTENUATION / 2))
+
+    def penalties(self, own: Doubles, codes: Codes, n_classes: int) -> Doubles:
+        """Return what the tightness of each class takes off, from similarities of its own samples.
+
+        A class of few samples is taken to be about as tight as a typical one.
+        """
+        sums = np.bincount(codes, own, minlength=n_classes) + PSEUDO_SAMPLES * self.typical
+        return np.asarray(self.weight * sums / (np.bincount(codes, minlength=n_classes) + PSEUDO_SAMPLES))
+
+    def probability(self, compared: NDArray[Any]) -> Doubles:
+        """Return the calibrated probability that a class is the right one, from what is compared."""
+        return np.asarray(expit(self.slope * compared.astype(np.float64) + self.intercept))
 
 
-def tightness(
-    unit_samples: Floats, whitened: Floats, codes: Codes, means: Floats, counts: NDArray[np.float64]
-) -> Floats:
-    """Return the mean similarity of each class's samples to the mean of the *other* samples of the class.
+class Scored(NamedTuple):
+    """What held-out samples score, as known and as unknown samples.
+
+    Attributes
+    ----------
+    known, unknown : arrays of shape (n,)
+        What is compared with the threshold.
+    right : bool array of shape (n,)
+        Whether the known sample is named right.
+    """
+
+    known: Doubles
+    right: NDArray[np.bool_]
+    unknown: Doubles
+
+
+def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = False) -> ScoreCalibration:
+    """Choose form, weights, threshold and probability of the score.
+
+    Every sample counts twice: once as a known sample, left out of covariance, mean and centre, and once as
+    an unknown one, with its whole class left out.
 
     Parameters
     ----------
-    unit_samples, whitened : arrays of shape (n, L)
-        Some samples of the classes, with and without their length divided out.
-    codes : array of shape (n,)
-    means : array of shape (K, L)
-        Whitened class means of all samples.
-    counts : array of shape (K,)
-        Samples of each class.
-
-    Returns
-    -------
-    array of shape (K,); NaN for a class of a single sample.
+    held_out : HeldOut
+    objective : Objective
+    distances : bool, default=False
+        Whether the score is to be by distance; it is in any case where there are few classes, which say
+        little about angles.
     """
-    n_classes = len(means)
-    several = counts[codes] > 1.5
-    rest = (counts[codes[several], np.newaxis] * means[codes[several]] - whitened[several]).astype(np.float32)
-    own = np.einsum("ij,ij->i", unit_samples[several], unit(rest))
-    shown = np.bincount(codes[several], minlength=n_classes)
-    total = np.bincount(codes[several], own, minlength=n_classes)
-    return np.where(shown > 0, total / np.maximum(shown, 1), np.nan).astype(np.float32)
-
-
-def filled(values: Floats) -> Floats:
-    """Put the average of the others in the place of what is NaN, or 1 where there are no others."""
-    missing = np.isnan(values)
-    return np.where(missing, np.float32(1) if missing.all() else np.nanmean(values), values)
-
-
-def hold_out(statistics: ClassStatistics, order: Codes, samples: Floats, codes: Codes) -> HeldOut:
-    """Judge samples by statistics from which they were taken away, a third of them at a time.
-
-    On the first third it is decided how much the covariance is shrunk.
-
-    Parameters
-    ----------
-    statistics : ClassStatistics
-        Of the represented samples, with pooled scatter.
-    order : array of shape (K,)
-        The row of each class in `statistics`.
-    samples : array of shape (n, L)
-        Represented samples that `statistics` hold, sorted by class. With very many classes only those of
-        some classes are judged.
-    codes : array of shape (n,)
-    """
-    labels = np.array(statistics.labels, dtype=object)[order]
-    rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
-    every = -(-len(codes) * len(order) // _MOST_JUDGED)
-    judged = (statistics.counts[order][codes] > 1.5) & (codes % every == 0)
-    parts: list[HeldOut] = []
-    for fold in range(N_FOLDS):
-        held = judged & (rank % N_FOLDS == fold)
-        if not held.any():
-            continue
-        taken = ClassStatistics("pooled").add(samples[held], _as_labels(labels[codes[held]]))
-        rest = statistics - taken
-        powers = (parts[0].power,) if parts else SHRINKAGE_POWERS
-        found = [_judge(rest, power, labels, samples, codes, held) for power in powers]
-        parts.append(max(found, key=lambda part: _best_weight(part)[0]) if len(found) > 1 else found[0])
-    if not parts:
-        raise ValueError("Calibration needs at least 2 classes with 2 samples each.")
-    return HeldOut(
-        np.concatenate([part.similarities for part in parts]),
-        np.concatenate([part.as_unknown for part in parts]),
-        np.concatenate([part.tightness for part in parts]),
-        np.concatenate([part.codes for part in parts]),
-        parts[0].power,
+    if len(held_out.counts) < 2 or len(held_out.codes) < _FEWEST_SAMPLES:
+        warnings.warn(
+            f"Too little to calibrate with: {len(held_out.counts)} class(es), {len(held_out.codes)} samples "
+            "of classes with 2 or more. The threshold is a guess until more is learned.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return _guess(held_out)
+    chosen, scored = max(_candidates(held_out, distances), key=lambda found: round(found[0].quality, 12))
+    threshold = _average_threshold(scored, held_out.codes, objective)
+    missed = 1 - float(np.mean(scored.right & (scored.known > threshold)))
+    both = np.r_[scored.known, scored.unknown]
+    slope, intercept = _logistic(both, np.r_[scored.right, np.zeros(len(scored.unknown), dtype=bool)])
+    return replace(
+        chosen,
+        threshold=threshold,
+        slope=slope,
+        intercept=intercept,
+        error=missed + float(np.mean(scored.unknown > threshold)),
     )
 
 
-def _as_labels(labels: NDArray[np.object_]) -> NDArray[np.generic]:
-    return np.array(labels.tolist())
+def _candidates(held_out: HeldOut, distances: bool) -> Iterator[tuple[ScoreCalibration, Scored]]:
+    """Yield every form of the score with what the held-out samples score, simplest first."""
+    n_classes, n_dimensions = held_out.means.shape
+    form = ScoreCalibration(distances or n_classes < _FEWEST_CLASSES, 1.0, 0.0, _noise(held_out), 0.0)
+    similarities = form.similarities(held_out.own(), n_dimensions)[:, 0]
+    form = replace(form, typical=float(similarities.mean()))
+    tightness = form.penalties(similarities, held_out.codes, n_classes)
+    forms = [(replace(form, weight=weight), weight * tightness) for weight in TIGHTNESS_WEIGHTS]
+    tops = _largest_two(held_out, forms)
+    runner_up = RUNNER_UP_WEIGHTS
+    if n_classes < _FEWEST_CLASSES or is_approximate("auto", n_classes):
+        runner_up = (0.0,)
+    for ((form, _), top), weight in product(zip(forms, tops, strict=True), runner_up):
+        known, second, right, unknown, unknown_second = top
+        scored = Scored(known, right, unknown)
+        if weight:
+            scored = Scored(known - weight * second, right, unknown - weight * unknown_second)
+        yield replace(form, runner_up=weight, quality=oscr_area(*scored)), scored
 
 
-def _judge(
-    rest: ClassStatistics,
-    power: float,
-    labels: NDArray[np.object_],
-    samples: Floats,
-    codes: Codes,
-    held: NDArray[np.bool_],
-) -> HeldOut:
-    whitening = Whitening.of(rest, power)
-    rows = [rest.row(label) for label in labels]
-    means = whitening(rest.means[rows].astype(np.float32))
-    judged, shown = whitening(samples[held]), whitening(samples[~held])
-    similarities = unit(judged) @ unit(means).T
-    tight = filled(tightness(unit(shown), shown, codes[~held], means, rest.counts[rows]))
-    as_unknown = similarities_as_unknown(judged, means, codes[held])
-    return HeldOut(
-        similarities, as_unknown, np.broadcast_to(tight, similarities.shape), codes[held], power=power
+def _largest_two(
+    held_out: HeldOut, forms: list[tuple[ScoreCalibration, Doubles]]
+) -> list[tuple[Doubles, Doubles, NDArray[np.bool_], Doubles, Doubles]]:
+    """Return, by each weight, the two largest scores as known and as unknown, and who is named right."""
+    found: list[list[tuple[Any, ...]]] = [[] for _ in forms]
+    n_dimensions = held_out.means.shape[1]
+    for rows, as_known, as_unknown in held_out:
+        codes, form = held_out.codes[rows], forms[0][0]
+        known, unknown = (form.similarities(part, n_dimensions) for part in (as_known, as_unknown))
+        for parts, (_, penalties) in zip(found, forms, strict=True):
+            best, first, second = two_largest(known - penalties)
+            parts.append((first, second, best == codes, *two_largest(unknown - penalties)[1:]))
+    return [tuple(map(np.concatenate, zip(*parts, strict=True))) for parts in found]  # type: ignore[misc]
+
+
+def two_largest(scores: NDArray[Any]) -> tuple[Codes, NDArray[Any], NDArray[Any]]:
+    """Return the position of the largest value of each row, that value, and the second largest."""
+    rows = np.arange(len(scores))
+    best = scores.argmax(axis=1)
+    first = scores[rows, best]
+    scores[rows, best] = -np.inf
+    second = scores.max(axis=1)
+    scores[rows, best] = first
+    return best, first, second
+
+
+def _noise(held_out: HeldOut) -> float:
+    """Return the squared deviation of a sample over the squared length of a class mean, without its noise."""
+    mixed, samples, means, counts = held_out.own()
+    deviations = np.mean((samples - 2 * mixed + means) * counts / (counts + 1))
+    lengths = np.einsum("ij,ij->i", held_out.means, held_out.means).astype(np.float64)
+    signal = centre_weights(held_out.counts) @ (lengths - deviations / held_out.counts)
+    return float(deviations / max(signal, 0.01 * lengths.mean(), np.finfo(np.float64).tiny))
+
+
+def _guess(held_out: HeldOut) -> ScoreCalibration:
+    """Return a score by distance that accepts what the classes show, or half the way to the next mean."""
+    n_classes, n_dimensions = held_out.means.shape
+    form = ScoreCalibration(True, 0.0, 0.0, 0.0, -1.0, threshold=-2.0, slope=1.0, intercept=2.0)
+    if len(held_out.codes):
+        own = form.similarities(held_out.own(), n_dimensions)[:, 0]
+        threshold = float(own.min() - 2 * _MARGIN * max(own.std(), 0.1 * abs(own.mean())))
+        return replace(form, typical=float(own.mean()), threshold=threshold, intercept=-threshold)
+    if n_classes < 2:
+        return form
+    squares = np.einsum("ij,ij->i", held_out.means, held_out.means).astype(np.float64)
+    between = (held_out.means @ held_out.means.T).astype(np.float64)
+    np.fill_diagonal(between, -np.inf)
+    nearest = form.similarities(
+        Products(between, squares[:, np.newaxis], squares, held_out.counts), n_dimensions
     )
+    threshold = float(nearest.max()) / 2
+    return replace(form, threshold=threshold, intercept=-threshold)
 
 
-def similarities_as_unknown(whitened: Floats, means: Floats, codes: Codes) -> Floats:
-    """Return the similarities of samples to the other classes as if their own were not known.
-
-    Directions are seen from the mean of the class means, to which the sample's own class contributes: with
-    three classes the means lie opposite each other, and a sample of one looks less like the other two than
-    an unknown one would. So the centre moves to where it is without that class c, by ``-m_c / (K - 1)``.
-    Two classes leave one, which is its own centre: there what sets a sample apart from its class mean
-    stands for an unknown sample, and both classes are asked.
-
-    Parameters
-    ----------
-    whitened : array of shape (n, L)
-        Samples as seen from the centre of the class means.
-    means : array of shape (K, L)
-    codes : array of shape (n,)
-    """
-    if len(means) == 2:
-        return np.asarray(unit(whitened - means[codes]) @ unit(means).T, dtype=np.float32)
-    own = means[codes] / np.float32(len(means) - 1)
-    moved = whitened + own
-    products = moved @ means.T + _row_products(moved, own)
-    squares = _row_products(means, means).T + 2 * (own @ means.T) + _row_products(own, own)
-    lengths = np.sqrt(np.maximum(squares, 0)) * np.sqrt(_row_products(moved, moved))
-    found = products / np.maximum(lengths, np.finfo(np.float32).tiny)
-    found[np.arange(len(codes)), codes] = -np.inf
-    return np.asarray(found)
-
-
-def _row_products(left: Floats, right: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", left, right)[:, np.newaxis])
-
-
-def calibrate(held_out: HeldOut, objective: Objective) -> ScoreCalibration:
-    """Choose the weight of the tightness, the threshold and the probabilities.
-
-    Every sample counts twice: once as a known sample, and once as an unknown one, with its own class
-    taken out of the question.
-    """
-    quality, weight = _best_weight(held_out)
-    known, correct, unknown = _known_and_unknown(held_out, weight)
-    threshold = _average_threshold(known, correct, unknown, held_out.codes, objective)
-    slope, intercept = _logistic(np.r_[known, unknown], np.r_[correct, np.zeros(len(unknown), dtype=bool)])
-    return ScoreCalibration(weight, threshold, slope, intercept, held_out.power, quality)
-
-
-def _best_weight(held_out: HeldOut) -> tuple[float, float]:
-    """Return the largest OSCR area and the weight of the tightness that reaches it; of equals the first."""
-    qualities = [oscr_area(*_known_and_unknown(held_out, weight)) for weight in TIGHTNESS_WEIGHTS]
-    best = int(np.argmax(np.round(qualities, 12)))
-    return qualities[best], TIGHTNESS_WEIGHTS[best]
-
-
-def _average_threshold(
-    known: NDArray[np.float64],
-    correct: NDArray[np.bool_],
-    unknown: NDArray[np.float64],
-    codes: Codes,
-    objective: Objective,
-) -> float:
+def _average_threshold(scored: Scored, codes: Codes, objective: Objective) -> float:
     """Return the average of the best thresholds of balanced halves of the classes (McCarthy, 1969).
 
     The paper averages over folds of the classes; the best threshold of one set of classes varies much.
+    With few classes the ones that play unknown may all be far away, and any threshold in a wide gap looks
+    equally good. There a threshold is not to be much lower than the highest one that looks nearly as good.
     """
+    known, right, unknown = scored
     _, of_class = np.unique(codes, return_inverse=True)
     means = np.bincount(of_class, known) / np.bincount(of_class)
     ranks = np.argsort(np.argsort(means))  # the names of the classes play no part
     halves = hadamard(N_HALVES)[:, 1 + ranks[of_class] % (N_HALVES - 1)] > 0
-    thresholds = [
-        -best_threshold(-known[half], -unknown[half], objective, correct[half])[0]
-        for half in halves
-        if half.any()
-    ]
-    return float(np.mean(thresholds))
+
+    def average(slack: float) -> float:
+        found = [
+            best_threshold(-known[half], -unknown[half], objective, right[half], slack=slack)[0]
+            for half in halves
+            if half.any()
+        ]
+        return -float(np.mean(found))
+
+    if not getattr(objective, "named_right", False) or not right.any():
+        return average(0.0)
+    strict = average(_SLACK / len(means)) - _MARGIN * float(known[right].std())
+    return max(average(0.0), strict)
 
 
-def _known_and_unknown(
-    held_out: HeldOut, weight: float
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-    asked = np.float32(weight) * held_out.tightness
-    scores = (held_out.similarities - asked).astype(np.float64)
-    unknown = (held_out.as_unknown - asked).astype(np.float64)
-    return scores.max(axis=1), scores.argmax(axis=1) == held_out.codes, unknown.max(axis=1)
-
-
-def oscr_area(known: NDArray[np.float64], correct: NDArray[np.bool_], unknown: NDArray[np.float64]) -> float:
+def oscr_area(known: Doubles, right: NDArray[np.bool_], unknown: Doubles) -> float:
     """Return the share of pairs in which the known sample is named right and scores above the unknown one."""
     ordered = np.sort(unknown)
     below = np.searchsorted(ordered, known, side="left") + np.searchsorted(ordered, known, side="right")
-    return float(np.mean(correct * below) / (2 * len(unknown)))
+    return float(np.mean(right * below) / (2 * len(unknown)))
 
 
-def _logistic(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[float, float]:
+def _logistic(scores: Doubles, right: NDArray[np.bool_]) -> tuple[float, float]:
     """Fit the probability of being right as a logistic curve of the score, rising with it."""
     if right.all() or not right.any():
         share = (right.sum() + 1) / (len(right) + 2)  # as certain as so many samples allow

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate, hold_out
-from openworld.recognition.adaptive.metric import represented_statistics
+from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate
+from openworld.recognition.adaptive.held_out import hold_out
+from openworld.recognition.adaptive.metric import Whitening, represented_statistics
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
@@ -96,13 +97,13 @@ class ClassMemory:
         statistics, lengths = self.statistics + other.statistics, self.lengths + other.lengths
         return ClassMemory(self.representation, statistics, lengths, reservoir)
 
-    def calibrate(self, objective: Objective) -> ScoreCalibration:
+    def calibrate(self, whitening: Whitening, objective: Objective) -> ScoreCalibration:
         """Calibrate on at most a few thousand samples, however many classes there are."""
         classes, order = sorted_classes(self.statistics)
         per_class = int(np.clip(_CALIBRATION_SAMPLES // len(classes), 2, self.reservoir.per_class))
         samples, codes = self.reservoir.samples(classes, per_class)
-        held_out = hold_out(self.statistics, order, self.representation(samples), codes)
-        return calibrate(held_out, objective)
+        held_out = hold_out(self.statistics, whitening, order, self.representation(samples), codes)
+        return calibrate(held_out, objective, distances=not self.representation.directions)
 
 
 @dataclass(frozen=True)

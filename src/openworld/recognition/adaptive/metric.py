@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,10 +21,8 @@ from openworld.recognition.validation import check_labels
 Floats = NDArray[np.float32]
 
 LARGEST_SCATTER = 4096
-# With more features than this a lift no longer pays for its cost.
-_LARGEST_LIFTED = 1024
-_LIFTED_PER_FEATURE = 32
 _ROWS_AT_ONCE = 16384
+_CENTRE_SAMPLES = 5  # with so many samples a class has half of its weight in the centre
 _FEW = 4  # samples for which a plain product is quicker than a triangular one
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
 
@@ -36,16 +34,19 @@ class Whitening:
     Attributes
     ----------
     centre : array of shape (L,)
-        The mean of the class means.
+        The mean of the class means, in which a class of few samples weighs less.
     map : array of shape (L, L)
         Upper triangular, C-contiguous.
     shrinkage : float
         How much of the covariance was replaced by a multiple of the identity.
+    per_sample : float
+        How much one sample adds to the shrunk covariance.
     """
 
     centre: Floats
     map: Floats
     shrinkage: float
+    per_sample: float = 0.0
 
     @classmethod
     def of(cls, statistics: ClassStatistics, power: float = 1.0) -> Whitening:
@@ -55,13 +56,15 @@ class Whitening:
         shrinks more, which may tell classes apart better.
         """
         n_classes, n_samples = len(statistics), float(statistics.counts.sum())
-        covariance = statistics.scatter / max(n_samples - n_classes, 1.0)
-        shrinkage = oracle_approximating_shrinkage(covariance, max(n_samples - n_classes, 1.0)) ** power
+        degrees = max(n_samples - n_classes, 1.0)
+        covariance = statistics.scatter / degrees
+        shrinkage = oracle_approximating_shrinkage(covariance, degrees) ** power
         root = _root(covariance, shrinkage)
         identity = np.eye(len(root), dtype=np.float32)
         inverse = solve_triangular(root, identity, lower=True, trans="T", check_finite=False)
-        centre = statistics.means.mean(axis=0)
-        return cls(centre.astype(np.float32), np.ascontiguousarray(inverse, dtype=np.float32), shrinkage)
+        centre = (centre_weights(statistics.counts) @ statistics.means).astype(np.float32)
+        per_sample = (1 - shrinkage) / degrees
+        return cls(centre, np.ascontiguousarray(inverse, dtype=np.float32), shrinkage, per_sample)
 
     def __call__(self, represented: Floats) -> Floats:
         """Whiten represented samples, shape (n, L)."""
@@ -70,6 +73,12 @@ class Whitening:
             return np.asarray(centred @ self.map)
         # The zeros of the map are left out: half the work.
         return np.asarray(strmm(1.0, self.map.T, centred.T, lower=True, overwrite_b=True).T)
+
+
+def centre_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of each class in the centre of the class means: less for a class of few samples."""
+    weights = counts / (counts + _CENTRE_SAMPLES)
+    return np.asarray(weights / weights.sum())
 
 
 def _root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:
@@ -138,6 +147,11 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Rows of the random ReLU lift; 0 for none. It costs `n_lifted` squared in memory and time.
     random_state : int, default=0
         Determines the lift.
+    directions : bool, default=True
+        False, only together with `standardize`, keeps lengths: samples are standardized and whitened, and
+        distances between the results are those of Mahalanobis. For few features.
+    power : float, default=1.0
+        Of the shrinkage, see `Whitening.of`.
 
     Attributes
     ----------
@@ -157,12 +171,24 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "standardize": ["boolean"],
         "n_lifted": [Interval(Integral, 0, None, closed="left")],
         "random_state": "no_validation",
+        "directions": ["boolean"],
+        "power": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(self, *, standardize: bool = False, n_lifted: int = 0, random_state: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        standardize: bool = False,
+        n_lifted: int = 0,
+        random_state: int = 0,
+        directions: bool = True,
+        power: float = 1.0,
+    ) -> None:
         self.standardize = standardize
         self.n_lifted = n_lifted
         self.random_state = random_state
+        self.directions = directions
+        self.power = power
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Choose the representation's constants and learn the first classes."""
@@ -177,8 +203,15 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"{samples.shape[1]} features would need a scatter of that size squared: "
                 "set n_lifted, for example to 2000."
             )
+        if not self.directions and (self.n_lifted or not self.standardize):
+            raise ValueError("directions=False needs standardize=True and n_lifted=0.")
         self.representation_ = Representation.of(
-            samples, standardize=self.standardize, n_lifted=self.n_lifted, seed=self.random_state
+            samples,
+            labels,
+            standardize=self.standardize,
+            n_lifted=self.n_lifted,
+            seed=self.random_state,
+            directions=self.directions,
         )
         self.statistics_ = represented_statistics(self.representation_, samples, labels)
         return self
@@ -191,16 +224,17 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.statistics_ = self.statistics_ + represented_statistics(self.representation_, samples, labels)
         return self.refresh()
 
-    def refresh(self, power: float = 1.0) -> Self:
-        """Compute the whitening of all that is known; `power` as in `Whitening.of`."""
-        self.whitening_ = Whitening.of(self.statistics_, power)
+    def refresh(self) -> Self:
+        """Compute the whitening of all that is known."""
+        self.whitening_ = Whitening.of(self.statistics_, self.power)
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Map samples to unit vectors, shape (n, L)."""
+        """Map samples to unit vectors, shape (n, L); to vectors of any length without `directions`."""
         check_is_fitted(self)
         samples = validate_data(self, X, reset=False, dtype="numeric")
-        return unit(self.whitening_(self.representation_(samples)))
+        whitened = self.whitening_(self.representation_(samples))
+        return unit(whitened) if self.directions else whitened
 
     def _validate(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         samples, labels = validate_data(self, X, check_labels(y), reset=reset, dtype="numeric")
@@ -215,17 +249,3 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
-
-
-def candidate_metrics(n_features: int, n_lifted: int, random_state: int) -> list[AdaptiveMetric]:
-    """Return the metrics that `OpenWorldRecognizer` chooses from, the simplest first."""
-    lifts = [0, min(n_lifted, _LIFTED_PER_FEATURE * n_features)]
-    if n_features > LARGEST_SCATTER:
-        lifts = [n_lifted or 2000]
-    elif n_features > _LARGEST_LIFTED or not n_lifted:
-        lifts = [0]
-    return [
-        AdaptiveMetric(standardize=standardize, n_lifted=lift, random_state=random_state)
-        for lift in lifts
-        for standardize in (False, True)
-    ]

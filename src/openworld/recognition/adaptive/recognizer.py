@@ -15,8 +15,9 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition.adaptive.calibration import ScoreCalibration
+from openworld.recognition.adaptive.choice import choose_metric
 from openworld.recognition.adaptive.memory import ClassMemory, Derived
-from openworld.recognition.adaptive.metric import AdaptiveMetric, candidate_metrics
+from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.adaptive.scoring import (
@@ -57,13 +58,15 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     - the threshold is found by letting each class in turn play unknown to all the others, on a few
       samples kept of each class, and follows as classes come.
 
-    How the features are represented, as they are or standardized, with or without a random lift, is
-    decided on the starting classes by the same calibration; how much their covariance is shrunk, on all
-    that are known.
+    How the features are represented, as they are or standardized, with or without a random lift, and how
+    much their covariance is shrunk, is decided on the starting classes by the same calibration.
 
-    The score of class c is ``s_c(x) = cos(x, mu_c) - w r_c``: angular and abating. The accepted region is
-    bounded by a second, radial factor ``b_c(x)``, 1 up to twice the length of the class's samples and
-    falling to 0 from there; the decision is on their product, as Theorem 1 allows.
+    The score of a class is its cosine, or minus its distance where there are few features or classes, both
+    corrected for the number of samples that its mean is made of, so that a class is recognized from its first
+    sample on; less what its own samples score, and less a part of the best other class's score, as far as
+    calibration finds that to pay (`ScoreCalibration`). The accepted region is bounded by a second, radial
+    factor ``b_c(x)``, 1 up to twice the length of the class's samples and falling to 0 from there; the
+    decision is on the product of both, as Theorem 1 allows.
 
     Parameters
     ----------
@@ -162,7 +165,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array of shape (n, D)
         y : array of shape (n,)
-            Labels of at least two classes with two samples each.
+            Labels of one class or more. With one class, or one sample of each, a warning says that the
+            threshold is a guess.
 
         Returns
         -------
@@ -172,8 +176,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with unchanged_on_error(self):
             samples, labels = start_training(self, X, y)
             check_range(samples)
-            if len(np.unique(labels)) < 2:
-                raise ValueError("OpenWorldRecognizer needs at least 2 classes to start with; got 1 class.")
+            if len(samples) < 2:
+                raise ValueError("OpenWorldRecognizer needs at least 2 samples to start with; got 1 sample.")
             self._learn_starting_classes(samples, labels)
         return self
 
@@ -182,18 +186,15 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reservoir = Reservoir(self.reservoir_size, dtype=precise_enough(samples))
         reservoir.add(samples, labels)
         lengths = length_statistics(samples, labels)
-        best: tuple[AdaptiveMetric, ClassMemory, ScoreCalibration] | None = None
-        candidates = candidate_metrics(samples.shape[1], self.n_lifted, self.random_state)
-        for metric in candidates if self.metric is None else [clone(self.metric)]:
-            metric.fit_statistics(samples, labels)
-            memory = ClassMemory(metric.representation_, metric.statistics_, lengths, reservoir)
-            calibration = memory.calibrate(self.objective)
-            if best is None or calibration.quality > best[2].quality:
-                best = metric, memory, calibration
-        assert best is not None  # there is at least one candidate
-        self.metric_, self.memory_, calibration = best
-        self.metric_.refresh(calibration.power)
-        self._derived = Derived(None, calibration, float(self.statistics_.counts.sum()))
+        if self.metric is None:
+            parameters = {"n_lifted": self.n_lifted, "random_state": self.random_state}
+            self.metric_ = choose_metric(samples, labels, **parameters)
+        else:
+            self.metric_ = clone(self.metric)
+        self.metric_.fit_statistics(samples, labels)
+        representation, statistics = self.metric_.representation_, self.metric_.statistics_
+        self.memory_ = ClassMemory(representation, statistics, lengths, reservoir)
+        self._derived = Derived()
         self._current()
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -235,9 +236,9 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -- correcting -------------------------------------------------------------------------------
 
     def forget_class(self, label: Any) -> None:
-        """Forget a class; at least two stay."""
-        if label in self.statistics_ and len(self.statistics_) <= 2:
-            raise ValueError("OpenWorldRecognizer needs at least 2 classes; none of the last two can go.")
+        """Forget a class; at least one stays."""
+        if label in self.statistics_ and len(self.statistics_) <= 1:
+            raise ValueError("OpenWorldRecognizer needs at least 1 class; the last one cannot go.")
         self.memory_.forget(label)
         self._derived = Derived()
 
@@ -251,8 +252,6 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Make one class of several, with the mean of all their samples."""
         parts = list(dict.fromkeys(as_key(label) for label in labels))
         self._check_new_label(into)
-        if not set(self.statistics_.labels) - {*parts, as_key(into)}:
-            raise ValueError("OpenWorldRecognizer needs at least 2 classes; merging these would leave 1.")
         self.memory_.merge(parts, into)
         self._derived = Derived()
 
@@ -347,7 +346,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model, self.metric_.representation_, self._checked(X), 1, model.calibration.threshold
         )
         for scores, radial, classes in scored:
-            best, decision = model.best(scores, radial)
+            best, decision, _ = model.best(scores, radial)
             best = best if classes is None else classes[np.arange(len(best)), best]
             positions.append(np.where(decision > 0, best, -1))
         return answers(model.classes, np.concatenate(positions), self.unknown_label_)
@@ -389,7 +388,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the decision on every class, shape (n, K), columns as in `classes_`; positive accepts."""
         model = self._current()
         scored = all_scores(model, self.metric_.representation_, self._checked(X))
-        parts = [model.decision(scores, radial) for scores, radial in scored]
+        parts = [model.decision(model.compared(scores), radial) for scores, radial in scored]
         return np.concatenate(parts)
 
     def membership(self, X: ArrayLike) -> Doubles:
@@ -400,7 +399,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         model = self._current()
         scored = all_scores(model, self.metric_.representation_, self._checked(X))
-        parts = [model.membership(scores, radial) for scores, radial in scored]
+        parts = [model.membership(model.compared(scores), radial) for scores, radial in scored]
         return np.concatenate(parts)
 
     def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Doubles]:
@@ -423,8 +422,8 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _current(self) -> ScoringModel:
         check_is_fitted(self)
-        if len(self.statistics_) < 2:
-            raise ValueError("This recognizer knows fewer than 2 classes: teach it more with partial_fit.")
+        if not len(self.statistics_):
+            raise ValueError("This recognizer knows no class: teach it some with partial_fit.")
         return self._derived.model or self._derive()
 
     def _derive(self) -> ScoringModel:
@@ -432,8 +431,9 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_samples, derived = float(self.statistics_.counts.sum()), self._derived
         calibration, previous = derived.calibration, derived.previous
         if calibration is None or n_samples > (1 + self.refresh_growth) * derived.n_samples:
-            calibration, previous = self.memory_.calibrate(self.objective), None
-            self.metric_.refresh(calibration.power)
+            whitening = Whitening.of(self.statistics_, self.metric_.power)
+            calibration, previous = self.memory_.calibrate(whitening, self.objective), None
+            self.metric_.whitening_ = whitening
         else:
             n_samples = derived.n_samples
         # The previous model gives its rows away: it is of no use where this fails.

@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from openworld.recognition.validation import as_float
 
 Floats = NDArray[np.float32]
 
 _ROWS_AT_ONCE = 256  # few enough to stay in a processor's cache
+_LARGEST_BLOCK = 4096
+_LEAST_WITHIN = 1e-3
+_FAR = 1e6  # deviations from the mean; all that lies farther away is equally far
 _LARGEST = np.finfo(np.float64).max / 4  # so that a standardized sample from afar stays finite
 
 
@@ -21,12 +25,13 @@ _LARGEST = np.finfo(np.float64).max / 4  # so that a standardized sample from af
 class Representation:
     """A map that stays as it is once chosen: power, direction, and a random lift where it pays.
 
-    1. Standardize, if asked: subtract `mean`, divide by `scale`.
+    1. Standardize, if asked: subtract `mean`, divide by `scale`. Without `directions` this is all.
     2. Signed square root of each feature, which tames counts and bursts.
     3. If standardized, append a constant as long as a typical sample, so that the length of a sample is
        not lost in the next step.
     4. Divide by the length: what remains is a direction.
-    5. Lift, if asked: ``max(0, P x)`` with `n_lifted` Gaussian rows P, drawn from `seed`.
+    5. Lift, if asked: ``max(0, P x)`` with `n_lifted` rows P, drawn from `seed`: as long as Gaussian ones,
+       and orthogonal in blocks, which covers the directions more evenly.
 
     Attributes
     ----------
@@ -39,6 +44,8 @@ class Representation:
         Of the starting classes; None does not standardize.
     length : float
         The root mean square length after step 2, for step 3.
+    directions : bool
+        False keeps the standardized features as they are, for few features whose lengths matter.
     """
 
     n_features: int
@@ -47,10 +54,23 @@ class Representation:
     mean: NDArray[np.float64] | None = None
     scale: NDArray[np.float64] | None = None
     length: float = 1.0
+    directions: bool = True
 
     @classmethod
-    def of(cls, X: NDArray[Any], *, standardize: bool, n_lifted: int, seed: int) -> Representation:
-        """Make the representation for the samples of the starting classes."""
+    def of(
+        cls,
+        X: NDArray[Any],
+        labels: NDArray[Any] | None = None,
+        *,
+        standardize: bool,
+        n_lifted: int,
+        seed: int,
+        directions: bool = True,
+    ) -> Representation:
+        """Make the representation for the samples of the starting classes.
+
+        Without `directions` the scale of a feature is its deviation within the classes, if labels are given.
+        """
         if not standardize:
             return cls(X.shape[1], n_lifted, seed)
         X = as_float(X)
@@ -61,8 +81,11 @@ class Representation:
             raise ValueError("X holds values too large to be standardized: look for wrong values in X.")
         constant = scale <= 10 * np.finfo(np.float32).eps * np.abs(mean)
         scale = np.where(constant, 1.0, scale)
+        if not directions and labels is not None:
+            scale = _scale_within(X, labels, scale)
         lengths = np.abs((X - mean) / scale).sum(axis=1)  # the squared length of the signed square root
-        return cls(X.shape[1], n_lifted, seed, mean, scale, float(np.sqrt(lengths.mean())) or 1.0)
+        length = float(np.sqrt(lengths.mean())) or 1.0
+        return cls(X.shape[1], n_lifted, seed, mean, scale, length, directions)
 
     @property
     def n_dimensions(self) -> int:
@@ -71,13 +94,21 @@ class Representation:
 
     @property
     def _n_directions(self) -> int:
-        return self.n_features + (self.mean is not None)
+        return self.n_features + (self.mean is not None and self.directions)
 
     @cached_property
     def rows(self) -> Floats:
         """The rows P of the lift, as columns: shape (n_features, n_lifted), one more if standardized."""
-        random = np.random.default_rng(self.seed)
-        return np.asarray(random.standard_normal((self._n_directions, self.n_lifted), dtype=np.float32))
+        random, n = np.random.default_rng(self.seed), self._n_directions
+        if (
+            n > _LARGEST_BLOCK or not self.n_lifted
+        ):  # Gaussian rows of so many values are nearly orthogonal anyway
+            return np.asarray(random.standard_normal((n, self.n_lifted), dtype=np.float32))
+        blocks = []
+        for _ in range(0, self.n_lifted, n):
+            block, _ = np.linalg.qr(random.standard_normal((n, n), dtype=np.float32))
+            blocks.append(block * np.sqrt(random.chisquare(n, n)).astype(np.float32))
+        return np.ascontiguousarray(np.hstack(blocks)[:, : self.n_lifted])
 
     def with_rows(self, rows: Floats) -> Representation:
         """Return the same map with the rows of the lift given, as a model file has them, and not drawn."""
@@ -87,10 +118,11 @@ class Representation:
 
     def is_same(self, other: Representation) -> bool:
         """Return whether both map every sample to the same place."""
-        same = (self.n_features, self.n_lifted, self.length) == (
+        same = (self.n_features, self.n_lifted, self.length, self.directions) == (
             other.n_features,
             other.n_lifted,
             other.length,
+            other.directions,
         )
         same = same and (not self.n_lifted or np.array_equal(self.rows, other.rows))
         if self.mean is None or other.mean is None or self.scale is None or other.scale is None:
@@ -115,6 +147,8 @@ class Representation:
                 X = X - self.mean
                 X /= self.scale
                 np.clip(X, -_LARGEST, _LARGEST, out=X)
+        if not self.directions:
+            return np.asarray(np.clip(X, -_FAR, _FAR))
         rooted = np.empty((len(X), self._n_directions), X.dtype)
         sizes = np.abs(X, out=rooted[:, : self.n_features])
         # The longest float32 would overflow where squared; scaling by the largest value changes no direction.
@@ -127,3 +161,16 @@ class Representation:
         rooted /= np.maximum(length, 1e-30)
         np.copysign(sizes, X, out=sizes)
         return rooted
+
+
+def _scale_within(X: NDArray[Any], labels: NDArray[Any], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the deviation of each feature within the classes; not much less than its deviation overall."""
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    degrees = len(codes) - len(counts)
+    if not degrees:
+        return scale
+    belongs = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))
+    X = X.astype(np.float64)
+    means = belongs @ X / counts[:, np.newaxis]
+    within = np.sqrt(np.sum((X - means[codes]) ** 2, axis=0) / degrees)
+    return np.asarray(np.maximum(within, _LEAST_WITHIN * scale))

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from openworld.index import InvertedLists, Training, candidates, is_approximate, train
 from openworld.index.growing_rows import GrowingRows
-from openworld.recognition.adaptive.calibration import ScoreCalibration, filled, tightness
-from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, unit
+from openworld.recognition.adaptive.calibration import ScoreCalibration, two_largest
+from openworld.recognition.adaptive.held_out import HeldOut
+from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, centre_weights, unit
 from openworld.recognition.adaptive.radial import lengths_of, radial_factor, radii_of
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
@@ -40,25 +41,29 @@ class ScoringModel:
     classes : array of shape (K,)
         Sorted.
     whitening : Whitening
-    unit_means : GrowingRows
-        Directions of the class means, in the order in which they were learnt, so that one more costs no copy
-        of the others.
+    vectors : GrowingRows
+        One row for each class, in the order in which they were learned, so that one more costs no copy of
+        the others: its mean, for a score by distance; otherwise the direction of its mean, with the length
+        that the number of its samples asks for.
     rows : array of shape (K,)
-        The row of each class in `unit_means`.
+        The row of each class in `vectors`.
     penalties : array of shape (K,)
         What the tightness of each class takes off its similarity.
+    factors : array of shape (K,)
+        Of the squared distances; 1 where the score is angular.
     radii : array of shape (K,)
         The length of a sample up to which each class's radial factor is 1; it falls to 0 at twice that.
     calibration : ScoreCalibration
     index : ScoreIndex or None
-        Of the rows in `unit_means`, where there are very many.
+        Of `vectors`, where there are very many.
     """
 
     classes: NDArray[Any]
     whitening: Whitening
-    unit_means: GrowingRows
+    vectors: GrowingRows
     rows: NDArray[np.intp]
     penalties: Floats
+    factors: Floats
     radii: Doubles
     calibration: ScoreCalibration
     index: ScoreIndex | None = None
@@ -79,7 +84,7 @@ class ScoringModel:
         positions = np.sort(np.where(rows < 0, len(self.rows), self._positions[rows]), axis=1)
         missing = positions == len(self.rows)
         positions[missing] = 0
-        scores = np.einsum("ij,ikj->ik", directions, self.unit_means.rows[self.rows[positions]])
+        scores = np.einsum("ij,ikj->ik", directions, self.vectors.rows[self.rows[positions]])
         scores -= self.penalties[positions]
         scores[missing] = -np.inf
         order = np.argsort(-scores, axis=1, kind="stable")
@@ -88,45 +93,77 @@ class ScoringModel:
 
     @cached_property
     def _positions(self) -> NDArray[np.intp]:
-        """The class of each row in `unit_means`."""
-        positions = np.empty(len(self.unit_means), dtype=np.intp)
+        """The class of each row in `vectors`."""
+        positions = np.empty(len(self.vectors), dtype=np.intp)
         positions[self.rows] = np.arange(len(self.rows))
         return positions
 
+    @cached_property
+    def _squares(self) -> Floats:
+        """The squared length of the vector of each class."""
+        vectors = self.vectors.rows
+        return np.asarray(np.einsum("ij,ij->i", vectors, vectors)[self.rows])
+
     def scores(self, represented: Floats) -> Floats:
-        """Return ``cos(x, mu_c) - w r_c`` of represented samples and every class, shape (n, K)."""
-        scores = unit(self.whitening(represented)) @ self.unit_means.rows.T
+        """Return the score of represented samples and every class, shape (n, K), see `ScoreCalibration`."""
+        whitened = self.whitening(represented)
+        scores = (whitened if self.calibration.by_distance else unit(whitened)) @ self.vectors.rows.T
         if len(self.rows) < scores.shape[1] or np.any(self.rows[1:] < self.rows[:-1]):
             scores = scores[:, self.rows]
+        if self.calibration.by_distance:
+            scores *= -2
+            scores += np.einsum("ij,ij->i", whitened, whitened)[:, np.newaxis]
+            scores += self._squares
+            np.maximum(scores, 0, out=scores)
+            scores *= self.factors
+            np.sqrt(scores, out=scores)
+            np.negative(scores, out=scores)
         scores -= self.penalties
         return np.asarray(scores)
 
-    def best(self, scores: Floats, radial: Doubles | float) -> tuple[NDArray[np.intp], Doubles]:
-        """Return the position of the class with the largest decision, and that decision, shapes (n,)."""
-        rows = np.arange(len(scores))
+    def compared(self, scores: Floats) -> Floats:
+        """Return what is compared with the threshold: the score less a part of the best other class's."""
+        weight = np.float32(self.calibration.runner_up)
+        if not weight or scores.shape[1] < 2:
+            return scores
+        best, first, second = two_largest(scores)
+        compared = scores - weight * first[:, np.newaxis]
+        compared[np.arange(len(scores)), best] = first - weight * second
+        return np.asarray(compared)
+
+    def best(self, scores: Floats, radial: Doubles | float) -> tuple[NDArray[np.intp], Doubles, Floats]:
+        """Return the position of the class with the largest decision, that decision, and what is compared."""
+        weight = np.float32(self.calibration.runner_up)
         if isinstance(radial, float):  # all samples are short: the largest score decides
             best = scores.argmax(axis=1)
-            return best, self.decision(scores[rows, best], radial)
-        decision = self.decision(scores, radial)
+            compared = scores[np.arange(len(scores)), best]
+            if weight and scores.shape[1] > 1:
+                best, compared, second = two_largest(scores)
+                compared = compared - weight * second
+            return best, self.decision(compared, radial), compared
+        compared = self.compared(scores)
+        decision = self.decision(compared, radial)
         best = decision.argmax(axis=1)
-        return best, decision[rows, best]
+        at_best = (np.arange(len(scores)), best)
+        return best, decision[at_best], compared[at_best]
 
-    def membership(self, scores: Floats, radial: Doubles | float) -> Doubles:
+    def membership(self, compared: Floats, radial: Doubles | float) -> Doubles:
         """Return the calibrated probabilities, which fall to 0 away from the data."""
-        return np.asarray(self.calibration.probability(scores) * radial)
+        return np.asarray(self.calibration.probability(compared) * radial)
 
     def judge(
         self, scores: Floats, radial: Doubles | float, n: int
     ) -> tuple[NDArray[np.intp], Doubles, Doubles, NDArray[np.intp], Doubles, Doubles]:
         """Return best class, its decision and membership; the n nearest, their ``1 - s`` and memberships."""
         rows, n = np.arange(len(scores)), min(n, scores.shape[1])
-        best, decision = self.best(scores, radial)
+        best, decision, compared = self.best(scores, radial)
         nearest, near = _largest(scores, n)
+        near_compared = np.take_along_axis(self.compared(scores), nearest, axis=1)
         if isinstance(radial, float):
-            membership, memberships = (self.membership(part, radial) for part in (scores[rows, best], near))
+            membership, memberships = (self.membership(part, radial) for part in (compared, near_compared))
         else:
-            membership = self.membership(scores[rows, best], radial[rows, best])
-            memberships = self.membership(near, np.take_along_axis(radial, nearest, axis=1))
+            membership = self.membership(compared, radial[rows, best])
+            memberships = self.membership(near_compared, np.take_along_axis(radial, nearest, axis=1))
         return best, decision, membership, nearest, 1 - near.astype(np.float64), memberships
 
     def renamed(self, old: Any, new: Any) -> ScoringModel:
@@ -138,16 +175,17 @@ class ScoringModel:
             classes=names[order],
             rows=self.rows[order],
             penalties=self.penalties[order],
+            factors=self.factors[order],
             radii=self.radii[order],
         )
 
-    def decision(self, scores: Floats, radial: Doubles | float) -> Doubles:
-        """Return angular times radial factor, minus the threshold.
+    def decision(self, compared: Floats, radial: Doubles | float) -> Doubles:
+        """Return ``exp(s - threshold) b - 1``, with the radial factor b: positive accepts.
 
-        Scores lie between -2 and 1: ``(2 + s) / 3`` is an abating function from 0 to 1 like the radial one.
+        A product of two abating functions, the score's and the radial one, in units of the threshold.
         """
-        angular = (2 + scores.astype(np.float64)) / 3
-        return np.asarray(angular * radial - (2 + self.calibration.threshold) / 3)
+        over = np.exp(compared.astype(np.float64) - self.calibration.threshold)
+        return np.asarray(over * radial - 1)
 
 
 def sorted_classes(statistics: ClassStatistics) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -172,37 +210,54 @@ def make_scoring_model(
     be used afterwards.
     """
     classes, order = sorted_classes(metric.statistics_)
-    if previous is None:
-        unit_means = GrowingRows(np.empty((0, metric.representation_.n_dimensions)), np.float32)
-        rows = np.full(len(classes), -1, dtype=np.intp)
-        penalties = np.empty(len(classes), dtype=np.float32)
-    else:
-        unit_means = previous.unit_means
-        found = np.searchsorted(previous.classes, classes).clip(max=len(previous.classes) - 1)
-        rows = np.where(previous.classes[found] == classes, previous.rows[found], -1)
-        penalties = previous.penalties[found]
+    vectors, rows, penalties, factors = _kept_of(previous, classes, metric.representation_.n_dimensions)
     new = (rows < 0) | np.isin(classes, as_array(list(changed)))
 
     counts = metric.statistics_.counts[order[new]]
     means = metric.statistics_.sums[order[new]] / counts[:, np.newaxis]
     whitened = metric.whitening_(means.astype(np.float32))
-    first, n_added = len(unit_means), int(np.sum(rows < 0))
-    unit_means.extend(np.empty((n_added, whitened.shape[1]), dtype=np.float32))
+    first, n_added = len(vectors), int(np.sum(rows < 0))
+    vectors.extend(np.empty((n_added, whitened.shape[1]), dtype=np.float32))
     rows[rows < 0] = np.arange(first, first + n_added)
-    unit_means.rows[rows[new]] = unit(whitened)
-    per_class = int(np.clip(_TIGHTNESS_SAMPLES // len(classes), 4, reservoir.size))
+    own_factors = calibration.factors(counts, whitened.shape[1]).astype(np.float32)
+    if calibration.by_distance:
+        vectors.rows[rows[new]], factors[new] = whitened, own_factors
+    else:
+        vectors.rows[rows[new]], factors[new] = unit(whitened) * own_factors[:, np.newaxis], 1
+    per_class = int(np.clip(_TIGHTNESS_SAMPLES // len(classes), 4, reservoir.per_class))
     samples, codes = reservoir.samples(classes[new], per_class)
-    shown = metric.whitening_(metric.representation_(samples))
-    tight = tightness(unit(shown), shown, codes, whitened, counts)
-    penalties[new] = np.float32(calibration.weight) * tight
-    penalties, radii = filled(penalties), radii_of(lengths, classes)
+    several = counts[codes] > 1.5
+    shown = metric.whitening_(metric.representation_(samples[several])) if several.any() else whitened[:0]
+    # The metric in force has not seen what was learned since it was made.
+    shares, per_sample = np.zeros(len(counts)), 0.0
+    if previous is None:
+        shares, per_sample = centre_weights(counts), metric.whitening_.per_sample
+    held_out = HeldOut(shown, codes[several], whitened, counts, shares, per_sample)
+    own = calibration.similarities(held_out.own(), whitened.shape[1])[:, 0]
+    penalties[new] = calibration.penalties(own, codes[several], len(counts))
+    radii = radii_of(lengths, classes)
     index = previous.index if previous is not None else None
     if index is not None:
         changed_rows = np.sort(rows[new])
-        index.update(changed_rows, unit_means.rows[changed_rows], _by_row(penalties, rows)[changed_rows])
-    elif previous is None and is_approximate("auto", len(classes)):
-        index = ScoreIndex(unit_means.rows, _by_row(penalties, rows))
-    return ScoringModel(classes, metric.whitening_, unit_means, rows, penalties, radii, calibration, index)
+        index.update(changed_rows, vectors.rows[changed_rows], _by_row(penalties, rows)[changed_rows])
+    elif previous is None and not calibration.by_distance and is_approximate("auto", len(classes)):
+        index = ScoreIndex(vectors.rows, _by_row(penalties, rows))
+    return ScoringModel(
+        classes, metric.whitening_, vectors, rows, penalties, factors, radii, calibration, index
+    )
+
+
+def _kept_of(
+    previous: ScoringModel | None, classes: NDArray[Any], n_dimensions: int
+) -> tuple[GrowingRows, Rows, Floats, Floats]:
+    """Return the vectors of a previous model; the row of each class (-1: none), its penalty and factor."""
+    if previous is None:
+        nothing = GrowingRows(np.empty((0, n_dimensions)), np.float32)
+        rows = np.full(len(classes), -1, dtype=np.intp)
+        return nothing, rows, np.empty(len(classes), np.float32), np.empty(len(classes), np.float32)
+    found = np.searchsorted(previous.classes, classes).clip(max=len(previous.classes) - 1)
+    rows = np.where(previous.classes[found] == classes, previous.rows[found], -1)
+    return previous.vectors, rows, previous.penalties[found], previous.factors[found]
 
 
 def _largest(scores: Floats, n: int) -> tuple[NDArray[np.intp], Floats]:
@@ -266,40 +321,41 @@ def best_scores(
 
 
 class ScoreIndex:
-    """Directions of class means with their penalties, in inverted lists.
+    """Vectors of classes with their penalties, in inverted lists.
 
-    The largest score ``s = cos(x, mu) - p`` is the smallest distance between x with a zero appended and mu
-    with ``sqrt(2 (p - p_0))`` appended, where p_0 is the least penalty: its square is ``2 (1 - p_0 - s)``.
+    The largest score ``s = x v - p`` of a direction x is the smallest distance between x with a zero appended
+    and v with ``sqrt(q - q_0)`` appended, where ``q = 2 p - |v|^2`` and q_0 is the least of these: its square
+    is ``1 - q_0 - 2 s``.
 
     Parameters
     ----------
-    unit_means : array of shape (K, L)
+    vectors : array of shape (K, L)
     penalties : array of shape (K,)
     training : Training, optional
         Where it was saved; by default found anew.
     """
 
-    def __init__(self, unit_means: Floats, penalties: Floats, training: Training | None = None) -> None:
-        self._least = penalties.min()
+    def __init__(self, vectors: Floats, penalties: Floats, training: Training | None = None) -> None:
+        self._least = float(_excess(vectors, penalties).min())
 
-        def vectors(rows: Any) -> Floats:
-            return self._appended(unit_means[rows], penalties[rows])
+        def appended(rows: Any) -> Floats:
+            return self._appended(vectors[rows], penalties[rows])
 
-        self._lists = InvertedLists(training or train(vectors, len(unit_means)), vectors)
+        self._lists = InvertedLists(training or train(appended, len(vectors)), appended)
 
     @property
     def training(self) -> Training:
         """What a later index of these means need not find anew."""
         return self._lists.training
 
-    def _appended(self, unit_means: Floats, penalties: Floats) -> Floats:
-        # A class learnt later may have a smaller penalty; it is then found as if it had the least one.
-        last = np.sqrt(2 * np.maximum(penalties - self._least, 0))
-        return np.ascontiguousarray(np.column_stack([unit_means, last]), dtype=np.float32)
+    def _appended(self, vectors: Floats, penalties: Floats) -> Floats:
+        # A class learned later may have a smaller excess; it is then found as if it had the least one.
+        last = np.sqrt(np.maximum(_excess(vectors, penalties) - self._least, 0))
+        return np.ascontiguousarray(np.column_stack([vectors, last]), dtype=np.float32)
 
-    def update(self, rows: Rows, unit_means: Floats, penalties: Floats) -> None:
-        """Put other means into these rows, which are in ascending order; those behind the last are new."""
-        vectors, new = self._appended(unit_means, penalties), rows >= len(self.training.lists)
+    def update(self, rows: Rows, vectors: Floats, penalties: Floats) -> None:
+        """Put other vectors into these rows, which are in ascending order; those behind the last are new."""
+        vectors, new = self._appended(vectors, penalties), rows >= len(self.training.lists)
         if not new.all():
             self._lists.replace(rows[~new], vectors[~new])
         self._lists.add(vectors[new])
@@ -310,7 +366,11 @@ class ScoreIndex:
         Where there are fewer, the row is -1. Samples none of whose scores is above the threshold are looked
         up in more lists, except in those that hold none above it either.
         """
-        seen = self._appended(directions, np.full(len(directions), self._least))
-        boundary = np.sqrt(max(2 * (1 - float(self._least) - threshold), 0.0))
+        seen = np.column_stack([directions, np.zeros(len(directions), dtype=np.float32)])
+        boundary = np.sqrt(max(1 - self._least - 2 * threshold, 0.0))
         n = min(n, len(self.training.lists))
         return candidates(self._lists, seen, n, float(boundary), max(_CANDIDATES, n + 1))[1]
+
+
+def _excess(vectors: Floats, penalties: Floats) -> Floats:
+    return np.asarray(2 * penalties - np.einsum("ij,ij->i", vectors, vectors))

@@ -1,0 +1,105 @@
+"""Choice of the representation on the starting classes: cheap candidates first, on a part of the samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openworld.recognition.adaptive.calibration import calibrate
+from openworld.recognition.adaptive.held_out import hold_out
+from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric, Whitening
+from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
+from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.threshold import MinOpenWorldError
+from openworld.recognition.validation import as_array
+
+POWERS = (1.0, 0.5, 0.25)
+_LARGEST_LIFTED = 1024  # with more features a lift no longer pays for its cost
+_LIFTED_PER_FEATURE = 32
+_LIFTED_TO_CHOOSE = 500  # rows of a lift that is only tried
+_FEW_FEATURES, _VERY_FEW_FEATURES = 64, 32
+_SAMPLES, _SAMPLES_PER_CLASS = 3000, 12  # to choose with
+_JUDGED = 600
+_GAIN = 0.01  # what a less simple candidate must promise, over the number of classes
+
+
+def choose_metric(
+    samples: NDArray[Any], labels: NDArray[Any], *, n_lifted: int, random_state: int
+) -> AdaptiveMetric:
+    """Return the metric, not fitted, that promises the largest OSCR area; a simple one unless another pays.
+
+    With fewer than three classes of several samples nothing can be compared: few features are standardized,
+    more of them are taken as directions.
+    """
+    n_features = samples.shape[1]
+    candidates = candidate_metrics(n_features, n_lifted, random_state)
+    n_classes = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
+    few = n_features <= _VERY_FEW_FEATURES
+    best = next((metric for metric in candidates if metric.directions is not few), candidates[0])
+    if n_classes < 3:
+        return best
+    samples, labels = _some(samples, labels)
+    quality = -np.inf
+    for candidate in candidates:
+        if len(candidates) > 1 and candidate.n_lifted:
+            candidate.set_params(n_lifted=min(candidate.n_lifted, _LIFTED_TO_CHOOSE))
+        candidate.fit(samples, labels)
+        found = _promised(candidate, samples, labels)
+        if found > quality + _GAIN / n_classes:
+            best, quality = candidate, found
+    power = max(POWERS, key=lambda power: round(_promised(best, samples, labels, power), 12))
+    lifted = lifted_dimensions(n_features, n_lifted) if best.n_lifted else 0
+    chosen: AdaptiveMetric = AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted, "power": power})
+    return chosen
+
+
+def candidate_metrics(n_features: int, n_lifted: int, random_state: int) -> list[AdaptiveMetric]:
+    """Return the metrics to choose from, simplest first."""
+    lifts = [0, lifted_dimensions(n_features, n_lifted)]
+    if n_features > LARGEST_SCATTER:
+        lifts = lifts[1:]
+    elif n_features > _LARGEST_LIFTED or not n_lifted:
+        lifts = [0]
+    metrics = [
+        AdaptiveMetric(standardize=standardize, n_lifted=lifted, random_state=random_state)
+        for lifted in lifts
+        for standardize in (False, True)
+    ]
+    if n_features <= _FEW_FEATURES:
+        metrics.insert(0, AdaptiveMetric(standardize=True, directions=False, random_state=random_state))
+    return metrics
+
+
+def lifted_dimensions(n_features: int, n_lifted: int) -> int:
+    """Return the number of rows of the lift: at most 32 for each feature."""
+    if n_features > LARGEST_SCATTER:
+        return n_lifted or 2000
+    return min(n_lifted, _LIFTED_PER_FEATURE * n_features)
+
+
+def _some(samples: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return a few thousand samples chosen by their content, so that the order makes no difference."""
+    if len(samples) <= _SAMPLES:
+        return samples, labels
+    kept = Reservoir(_SAMPLES_PER_CLASS, _SAMPLES, precise_enough(samples))
+    kept.add(samples, labels)
+    classes = np.unique(labels)
+    found, codes = kept.samples(classes, kept.per_class)
+    return found, classes[codes]
+
+
+def _promised(
+    metric: AdaptiveMetric, samples: NDArray[Any], labels: NDArray[Any], power: float = 1.0
+) -> float:
+    """Return the OSCR area that calibration promises on some of the samples."""
+    statistics: ClassStatistics = metric.statistics_
+    classes = as_array(statistics.labels)
+    kept = Reservoir(2, _JUDGED, precise_enough(samples))
+    kept.add(samples, labels)
+    judged, codes = kept.samples(classes, kept.per_class)
+    whitening = metric.whitening_ if power == metric.power else Whitening.of(statistics, power)
+    order = np.arange(len(classes))
+    held_out = hold_out(statistics, whitening, order, metric.representation_(judged), codes)
+    return calibrate(held_out, MinOpenWorldError(), distances=not metric.directions).quality

@@ -1,0 +1,197 @@
+"""Leave-one-out and leave-class-out in closed form: products as if the metric had not seen a sample.
+
+Everything is computed from whitened samples and class means. Taking samples out of the covariance ``C`` is a
+low-rank change ``C' = C - k D^T D`` (Woodbury): in whitened coordinates the inner product of a and b becomes
+``a b + k (D a)^T (I - k D D^T)^-1 (D b)``, so no covariance is factored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from openworld.recognition.adaptive.metric import Whitening, centre_weights
+from openworld.recognition.class_statistics import ClassStatistics
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+_PAIRS_AT_ONCE = 1_000_000  # of a sample and a class
+_MOST_JUDGED = 30_000_000  # pairs in all
+_LEAST = 1e-4  # the share of the variance that is left at least when samples are taken out
+
+
+class Products(NamedTuple):
+    """Inner products of n samples and K class means in a whitened space.
+
+    Attributes
+    ----------
+    mixed : array of shape (n, K)
+        Of each sample and each mean.
+    samples : array of shape (n, 1)
+        Squared length of each sample.
+    means : array of shape (n, K) or (K,)
+        Squared length of each mean.
+    counts : array of shape (n, K) or (K,)
+        Samples behind each mean.
+    """
+
+    mixed: NDArray[Any]
+    samples: NDArray[Any]
+    means: NDArray[Any]
+    counts: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Whitened samples that the class statistics hold, and what it takes to leave them out.
+
+    Attributes
+    ----------
+    samples : array of shape (n, L)
+        Of classes with two samples or more.
+    codes : array of shape (n,)
+        The class of each sample, ascending.
+    means : array of shape (K, L)
+        Whitened class means. The origin is their mean, weighted by `shares`.
+    counts, shares : arrays of shape (K,)
+    per_sample : float
+        k: what one sample adds to the shrunk covariance.
+    """
+
+    samples: Floats
+    codes: Codes
+    means: Floats
+    counts: Doubles
+    shares: Doubles
+    per_sample: float
+
+    def own(self) -> Products:
+        """Return the products of each sample and the mean of the *other* samples of its class, K = 1."""
+        means = self.means[self.codes]
+        squares = _row_products(means, means)
+        mixed, samples = _row_products(self.samples, means), _row_products(self.samples, self.samples)
+        column = np.zeros(len(means), dtype=np.intp)
+        return self._without_sample(self.codes, column, mixed, samples, squares, squares)
+
+    def __iter__(self) -> Iterator[tuple[slice, Products, Products]]:
+        """Yield rows of samples, their products when known, and when their own class is unknown."""
+        n_classes = len(self.counts)
+        squares = _row_products(self.means, self.means)[:, 0]
+        at_once = max(1, _PAIRS_AT_ONCE // max(1, n_classes * (1 + len(self.codes) // n_classes)))
+        for first in range(0, n_classes, at_once):
+            start, stop = np.searchsorted(self.codes, [first, first + at_once])
+            if start == stop:
+                continue
+            rows = slice(int(start), int(stop))
+            samples, codes = self.samples[rows], self.codes[rows]
+            own_means = self.means[first : first + at_once]
+            between = (own_means @ self.means.T).astype(np.float64)[codes - first]
+            mixed = (samples @ self.means.T).astype(np.float64)
+            lengths = _row_products(samples, samples)
+            known = self._without_sample(codes, codes, mixed, lengths, squares, between)
+            yield rows, known, self._without_class(samples, codes, mixed, lengths, squares, between)
+
+    def _without_sample(
+        self, codes: Codes, own: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
+    ) -> Products:
+        """Take each sample out of the covariance, of its own mean (column `own`) and of the centre."""
+        at_own = (np.arange(len(own)), own)
+        n = self.counts[codes][:, np.newaxis]
+        counts = np.broadcast_to(self.counts if len(mixed.T) > 1 else n, mixed.shape).copy()
+        counts[at_own] -= 1
+        along = samples - mixed[at_own][:, np.newaxis]  # d x, where d is the deviation from the mean
+        with_means = mixed - between  # d m_j
+        square = np.maximum(along - with_means[at_own][:, np.newaxis], 0)  # d d
+        step = 1 / (n - 1)  # the own mean moves by -d / (n - 1)
+        mixed, means = mixed.copy(), np.broadcast_to(means, mixed.shape).copy()
+        mixed[at_own] -= (along * step)[:, 0]
+        means[at_own] += (square * step**2)[:, 0] - 2 * with_means[at_own] * step[:, 0]
+        with_means[at_own] -= (square * step)[:, 0]
+        shift = self.shares[codes][:, np.newaxis] * step  # and everything, seen from the centre, by shift d
+        mixed += shift * (along + with_means) + shift**2 * square
+        means += 2 * shift * with_means + shift**2 * square
+        samples = samples + 2 * shift * along + shift**2 * square
+        along, with_means = along + shift * square, with_means + shift * square
+        taken = self.per_sample * n / (n - 1)
+        gain = taken / np.maximum(1 - taken * square, _LEAST)
+        return Products(
+            mixed + gain * along * with_means, samples + gain * along**2, means + gain * with_means**2, counts
+        )
+
+    def _without_class(
+        self, held: Floats, codes: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
+    ) -> Products:
+        """Take the whole class of each sample out: mean, share of the centre, samples of the covariance."""
+        at_own = (np.arange(len(codes)), codes)
+        own, own_square = mixed[at_own][:, np.newaxis], between[at_own][:, np.newaxis]
+        share = self.shares[codes][:, np.newaxis]
+        shift = share / np.maximum(1 - share, np.finfo(float).eps)  # everything moves by shift m_c
+        moved = mixed + shift * (own + between) + shift**2 * own_square
+        lengths = means + 2 * shift * between + shift**2 * own_square
+        samples = samples + 2 * shift * own + shift**2 * own_square
+        if self.per_sample > 0:
+            degrees = max(float(self.counts.sum()) - len(self.counts), 1.0)
+            for code in np.unique(codes):
+                rows = slice(*np.searchsorted(codes, [code, code + 1]))
+                with_means = mixed[rows] - between[rows]
+                to_own = own[rows] - own_square[rows]
+                gained, with_samples = self._taken_out(
+                    held[rows] - self.means[code],
+                    with_means + shift[rows] * to_own,
+                    (1 + shift[rows]) * to_own,
+                )
+                moved[rows] += with_samples.T @ gained
+                lengths[rows] += np.sum(gained**2, axis=0)
+                samples[rows] += np.sum(with_samples**2, axis=0)[:, np.newaxis]
+                # What is left of the scatter is divided by what is left of the degrees of freedom.
+                left = max(degrees - (len(to_own) - 1), 1.0) / degrees
+                for part in (moved, lengths, samples):
+                    part[rows] *= left
+        moved[at_own] = -np.inf
+        return Products(moved, samples, lengths, self.counts)
+
+    def _taken_out(self, deviations: Floats, with_means: Doubles, to_own: Doubles) -> tuple[Doubles, Doubles]:
+        """Return ``(I - k D D^T)^-1/2 sqrt(k) D`` times the means and times the samples of the class."""
+        squares = self.per_sample * (deviations @ deviations.T).astype(np.float64)
+        values, vectors = eigh(squares, check_finite=False)
+        root = vectors / np.sqrt(np.maximum(1 - values, _LEAST))
+        size = np.sqrt(self.per_sample)
+        return root.T @ (size * with_means), root.T @ (squares / size + size * to_own)
+
+
+def hold_out(
+    statistics: ClassStatistics, whitening: Whitening, order: Codes, represented: Floats, codes: Codes
+) -> HeldOut:
+    """Whiten class means and samples to judge with.
+
+    Parameters
+    ----------
+    statistics : ClassStatistics
+        Of the represented samples, with pooled scatter.
+    whitening : Whitening
+        Made from these statistics.
+    order : array of shape (K,)
+        The row of each class in `statistics`.
+    represented : array of shape (n, L)
+        Samples that `statistics` hold, sorted by class. A class of one sample cannot be judged, and with very
+        many classes only some are.
+    codes : array of shape (n,)
+    """
+    counts = statistics.counts[order]
+    every = -(-len(codes) * len(order) // _MOST_JUDGED)
+    judged = (counts[codes] > 1.5) & (codes % max(every, 1) == 0)
+    means = whitening(statistics.means[order].astype(np.float32))
+    samples = represented[judged]
+    samples = whitening(samples) if len(samples) else samples
+    return HeldOut(samples, codes[judged], means, counts, centre_weights(counts), whitening.per_sample)
+
+
+def _row_products(left: Floats, right: Floats) -> Doubles:
+    return np.asarray(np.einsum("ij,ij->i", left, right), dtype=np.float64)[:, np.newaxis]

@@ -1,0 +1,86 @@
+"""The representation that is chosen on the starting classes."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris
+
+from openworld.recognition.adaptive import choice
+from openworld.recognition.adaptive.choice import candidate_metrics, choose_metric
+from openworld.recognition.adaptive.metric import LARGEST_SCATTER
+
+DIGITS, DIGIT = load_digits(return_X_y=True)
+
+
+def chosen(samples, labels, n_lifted=200):
+    return choose_metric(samples, labels, n_lifted=n_lifted, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_lifted", "expected"),
+    [
+        (64, 2000, [0, 2000]),
+        (4, 2000, [0, 128]),
+        (65, 0, [0]),
+        (2000, 2000, [0]),
+        (LARGEST_SCATTER, 2000, [0]),
+        (LARGEST_SCATTER + 1, 500, [500]),
+        (LARGEST_SCATTER + 1, 0, [2000]),
+    ],
+)
+def test_the_lifts_that_are_tried(n_features, n_lifted, expected):
+    candidates = candidate_metrics(n_features, n_lifted, 0)
+    for standardize in (False, True):
+        lifts = [c.n_lifted for c in candidates if c.directions and c.standardize is standardize]
+        assert lifts == expected
+    assert (not candidates[0].directions) == (n_features <= 64)
+    assert all(c.directions for c in candidates[1:])
+
+
+def test_pixels_are_lifted():
+    metric = chosen(DIGITS, DIGIT)
+    assert metric.n_lifted == 200
+    assert metric.directions
+
+
+def test_blobs_are_compared_by_distance():
+    random = np.random.default_rng(0)
+    labels = np.arange(200) % 5
+    samples = 9 * random.normal(size=(5, 4))[labels] + random.normal(size=(200, 4))
+    metric = chosen(samples, labels)
+    assert not metric.directions
+    assert metric.n_lifted == 0
+
+
+@pytest.mark.parametrize(("n_features", "directions"), [(4, False), (40, True)])
+def test_two_classes_compare_nothing(n_features, directions, monkeypatch):
+    monkeypatch.setattr(choice, "calibrate", None)
+    random = np.random.default_rng(0)
+    metric = chosen(random.normal(size=(20, n_features)), np.arange(20) % 2)
+    assert metric.directions is directions
+    assert metric.standardize is not directions
+    assert metric.n_lifted == 0
+
+
+def test_neither_order_nor_names_make_a_difference():
+    order = np.random.default_rng(0).permutation(len(DIGIT))
+    first = chosen(DIGITS, DIGIT).get_params()
+    assert chosen(DIGITS[order], DIGIT[order]).get_params() == first
+    names = np.array(list("jihgfedcba"))
+    assert chosen(DIGITS, names[DIGIT]).get_params() == first
+
+
+def test_many_samples_cost_no_more(monkeypatch):
+    """A few thousand samples decide, whatever their number."""
+    seen = []
+    fit = choice.AdaptiveMetric.fit
+
+    def spy(self, X, y):
+        seen.append(len(X))
+        return fit(self, X, y)
+
+    monkeypatch.setattr(choice.AdaptiveMetric, "fit", spy)
+    samples, labels = load_iris(return_X_y=True)
+    noise = np.random.default_rng(0).normal(scale=1e-3, size=(15_000, 4))
+    chosen(np.tile(samples, (100, 1)) + noise, np.tile(labels, 100), n_lifted=0)
+    assert seen
+    assert max(seen) <= 3000

@@ -1,0 +1,127 @@
+"""Leaving out in closed form, against leaving out by computing everything again."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openworld import ClassStatistics
+from openworld.recognition.adaptive import held_out as module
+from openworld.recognition.adaptive.held_out import HeldOut, hold_out
+from openworld.recognition.adaptive.metric import Whitening, centre_weights
+
+
+class Case:
+    """Samples of some classes, and the covariance that whitens them."""
+
+    def __init__(self, sizes, n_features=4, shrinkage=0.2, seed=0):
+        random = np.random.default_rng(seed)
+        self.codes = np.repeat(np.arange(len(sizes)), sizes)
+        centres = 2 * random.normal(size=(len(sizes), n_features))
+        self.samples = centres[self.codes] + random.normal(size=(len(self.codes), n_features))
+        self.counts = np.array(sizes, dtype=float)
+        self.means = self.means_of(np.ones(len(self.codes), dtype=bool))
+        deviations = self.samples - self.means[self.codes]
+        self.degrees = self.counts.sum() - len(sizes)
+        self.per_sample = (1 - shrinkage) / self.degrees
+        self.covariance = self.per_sample * deviations.T @ deviations + shrinkage * np.eye(n_features)
+        self.shares = centre_weights(self.counts)
+        root = np.linalg.inv(np.linalg.cholesky(self.covariance)).T
+        centre = self.shares @ self.means
+        several = self.counts[self.codes] > 1
+        self.judged = np.flatnonzero(several)
+        self.held_out = HeldOut(
+            ((self.samples - centre) @ root)[several].astype(np.float32),
+            self.codes[several],
+            ((self.means - centre) @ root).astype(np.float32),
+            self.counts,
+            self.shares,
+            self.per_sample,
+        )
+
+    def means_of(self, kept):
+        classes = range(len(self.counts))
+        return np.array([self.samples[kept & (self.codes == c)].mean(axis=0) for c in classes])
+
+    def products(self, sample, means, centre, covariance):
+        inverse = np.linalg.inv(covariance)
+        a, b = sample - centre, means - centre
+        return b @ inverse @ a, a @ inverse @ a, np.einsum("ij,jk,ik->i", b, inverse, b)
+
+
+SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5).filter(lambda sizes: max(sizes) > 1)
+
+
+@settings(max_examples=30)
+@given(sizes=SIZES, seed=st.integers(0, 99))
+def test_a_sample_left_out_of_covariance_mean_and_centre(sizes, seed):
+    case = Case(sizes, seed=seed)
+    own = case.held_out.own()
+    for rows, known, _ in case.held_out:
+        for at, i in enumerate(case.judged[rows]):
+            code, n = case.codes[i], case.counts[case.codes[i]]
+            means = case.means_of(np.arange(len(case.codes)) != i)
+            deviation = case.samples[i] - case.means[code]
+            covariance = case.covariance - case.per_sample * n / (n - 1) * np.outer(deviation, deviation)
+            expected = case.products(case.samples[i], means, case.shares @ means, covariance)
+            found = known.mixed[at], known.samples[at, 0], known.means[at]
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3)
+            counts = case.counts.copy()
+            counts[code] -= 1
+            np.testing.assert_array_equal(known.counts[at], counts)
+            row = rows.start + at
+            np.testing.assert_allclose(own.mixed[row], known.mixed[at, code], rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(own.means[row], known.means[at, code], rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(own.samples[row], known.samples[at], rtol=1e-3, atol=1e-3)
+            assert own.counts[row] == n - 1
+
+
+@settings(max_examples=30)
+@given(sizes=SIZES, seed=st.integers(0, 99))
+def test_a_class_left_out_of_covariance_and_centre(sizes, seed):
+    case = Case(sizes, seed=seed)
+    for rows, _, unknown in case.held_out:
+        for at, i in enumerate(case.judged[rows]):
+            code = case.codes[i]
+            others = np.arange(len(sizes)) != code
+            deviations = (case.samples - case.means[case.codes])[case.codes == code]
+            left = (case.degrees - (case.counts[code] - 1)) / case.degrees
+            covariance = (case.covariance - case.per_sample * deviations.T @ deviations) / max(
+                left, 1 / case.degrees
+            )
+            shares = case.shares[others] / case.shares[others].sum()
+            centre = shares @ case.means[others]
+            mixed, square, squares = case.products(case.samples[i], case.means, centre, covariance)
+            np.testing.assert_allclose(unknown.mixed[at][others], mixed[others], rtol=0.02, atol=0.02)
+            np.testing.assert_allclose(unknown.samples[at, 0], square, rtol=0.02, atol=0.02)
+            np.testing.assert_allclose(unknown.means[at][others], squares[others], rtol=0.02, atol=0.02)
+            assert unknown.mixed[at, code] == -np.inf
+
+
+@pytest.mark.parametrize("pairs", [1, 20, 10**6])
+def test_blocks_of_classes_make_no_difference(pairs, monkeypatch):
+    case = Case((4, 1, 6, 3, 2))
+    [(_, known, unknown)] = list(case.held_out)
+    monkeypatch.setattr(module, "_PAIRS_AT_ONCE", pairs)
+    blocks = list(case.held_out)
+    assert [i for rows, *_ in blocks for i in range(rows.start, rows.stop)] == list(range(15))
+    np.testing.assert_allclose(np.concatenate([k.mixed for _, k, _ in blocks]), known.mixed, rtol=1e-4)
+    np.testing.assert_allclose(np.concatenate([u.mixed for *_, u in blocks]), unknown.mixed, rtol=1e-4)
+
+
+def test_holding_out_whitens_what_the_statistics_hold(monkeypatch):
+    case = Case((4, 1, 6, 3))
+    names = np.array(["d", "a", "c", "b"])
+    statistics = ClassStatistics("pooled").add(case.samples, names[case.codes])
+    order = statistics.rows(names)
+    whitening = Whitening.of(statistics)
+    samples = case.samples.astype(np.float32)
+    found = hold_out(statistics, whitening, order, samples, case.codes)
+    assert found.codes.tolist() == [0] * 4 + [2] * 6 + [3] * 3  # a class of one sample cannot be judged
+    np.testing.assert_allclose(found.samples, whitening(samples)[case.codes != 1], atol=1e-6)
+    np.testing.assert_allclose(found.shares @ found.means, 0, atol=1e-5)
+    np.testing.assert_allclose(found.means, whitening(case.means.astype(np.float32)), atol=1e-5)
+    monkeypatch.setattr(module, "_MOST_JUDGED", 30)
+    some = hold_out(statistics, whitening, order, samples, case.codes)
+    assert set(some.codes.tolist()) < {0, 2, 3}
