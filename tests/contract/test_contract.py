@@ -50,7 +50,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
         expected["check_decision_proba_consistency"] = TWO_COLUMNS
     if isinstance(estimator, OpenWorldRecognizer):
         expected["check_parameters_default_constructible"] = "the default objective is an object, but frozen"
-        expected["check_classifiers_one_label"] = "one class is learned with a warning, and others are unknown"
+        expected["check_classifiers_one_label"] = "one class is learned, with a warning; others are unknown"
     return expected
 
 
