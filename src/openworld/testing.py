@@ -59,9 +59,9 @@ def contract_checks() -> list[Callable[[Any], None]]:
 def _data() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Well separated classes; the first eight are the starting classes."""
     random = np.random.default_rng(20150607)
-    centres = 8 * random.standard_normal((_N_CLASSES, _N_FEATURES))
+    centers = 8 * random.standard_normal((_N_CLASSES, _N_FEATURES))
     y = np.repeat(np.arange(_N_CLASSES), _PER_CLASS)
-    return centres[y] + random.standard_normal((len(y), _N_FEATURES)), y
+    return centers[y] + random.standard_normal((len(y), _N_FEATURES)), y
 
 
 def _starting() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -105,7 +105,7 @@ def check_names_known_and_rejects_far(recognizer: Any) -> None:
     """Most samples of known classes are named right; far from all data the answer is unknown."""
     X, y = _starting()
     model = _fitted(recognizer)
-    _require(bool(np.mean(model.predict(X) == y) > 0.8), "names the classes it learnt", recognizer)
+    _require(bool(np.mean(model.predict(X) == y) > 0.8), "names the classes it learned", recognizer)
     if not _is_bounded(recognizer):
         return
     random = np.random.default_rng(2)
@@ -173,7 +173,7 @@ def check_new_classes_need_no_announcement(recognizer: Any) -> None:
     _require(
         model.classes_.tolist() == list(range(_N_CLASSES)), "knows the classes it was taught", recognizer
     )
-    _require(bool(np.mean(model.predict(X) == y) > 0.5), "names classes learnt later", recognizer)
+    _require(bool(np.mean(model.predict(X) == y) > 0.5), "names classes learned later", recognizer)
 
 
 def check_learning_changes_no_other_class(recognizer: Any) -> None:
@@ -203,7 +203,7 @@ def check_pieces_and_order_make_no_difference(recognizer: Any) -> None:
 
 
 def check_sum_of_models(recognizer: Any) -> None:
-    """Parts learnt apart and added give the model that learnt everything, where models can be added."""
+    """Parts learned apart and added give the model that learned everything, where models can be added."""
     model = _fitted(recognizer)
     if not hasattr(model, "without_classes"):
         return

@@ -117,7 +117,7 @@ def test_a_bad_batch_is_refused_and_changes_nothing(recognizer, samples, labels,
         assert state(model) == before
 
 
-# Refused only by a model that has learnt something else before.
+# Refused only by a model that has learned something else before.
 UNFITTING_BATCHES = [
     ("wrong number of features", X[:, :3], Y, ValueError, "3 features.*expecting 4 features"),
     ("more features", np.c_[X, X], Y, ValueError, "8 features.*expecting 4 features"),
@@ -155,7 +155,7 @@ def test_a_class_too_far_to_tell_distances_is_refused(recognizer, far, label):
 
 
 @every_recognizer
-def test_a_class_learnt_far_away_does_not_blur_the_others(recognizer):
+def test_a_class_learned_far_away_does_not_blur_the_others(recognizer):
     model = clone(recognizer).fit(X, Y)
     if hasattr(model.metric_, "partial_fit"):
         return

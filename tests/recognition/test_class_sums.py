@@ -19,8 +19,8 @@ def by_loop(X, codes, weights, n_classes):
         sums[code] += weight * x
     scatters = np.zeros((n_classes, n_features, n_features))
     for x, code, weight in zip(X.astype(float), codes, weights, strict=True):
-        centred = x - sums[code] / counts[code]
-        scatters[code] += weight * np.outer(centred, centred)
+        centered = x - sums[code] / counts[code]
+        scatters[code] += weight * np.outer(centered, centered)
     return counts, sums, scatters
 
 

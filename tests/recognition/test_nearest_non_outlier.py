@@ -45,13 +45,13 @@ def model(iris):
 
 def blobs(n_classes=5, n_features=3, per_class=20, spread=0.3):
     random = np.random.default_rng(5)
-    centres = 8 * random.normal(size=(n_classes, n_features))
+    centers = 8 * random.normal(size=(n_classes, n_features))
     y = np.repeat(np.arange(n_classes), per_class)
-    return centres[y] + spread * random.normal(size=(len(y), n_features)), y
+    return centers[y] + spread * random.normal(size=(len(y), n_features)), y
 
 
 def naive_distances(model, X):
-    """|W'x - W'mu_i| by the definition, from what the model says it has learnt, class by class."""
+    """|W'x - W'mu_i| by the definition, from what the model says it has learned, class by class."""
     metric = model.metric_
     distances = np.empty((len(X), len(model.classes_)))
     for i, x in enumerate(X):
@@ -293,7 +293,7 @@ def test_a_refreshed_metric_has_seen_every_sample_once(iris):
     np.testing.assert_allclose(model.metric_.mean_, X.mean(axis=0))
 
 
-def test_a_metric_is_learnt_without_the_samples_held_out_for_tau(iris):
+def test_a_metric_is_learned_without_the_samples_held_out_for_tau(iris):
     X, y = iris
     calibration = CrossClassValidation(validation_fraction=0.4, random_state=2)
     model = NearestNonOutlier(EuclideanMetric(), tau=calibration).fit(X, y)
@@ -516,7 +516,7 @@ def test_nearest_classes(digits):
 # --- Sums of models ---
 
 
-def test_models_learnt_apart_add_up(digits):
+def test_models_learned_apart_add_up(digits):
     X, y = digits
     start = y < 4
     first = NearestNonOutlier(NCMMetric(max_iter=3)).fit(X[start], y[start])
@@ -611,7 +611,7 @@ def test_labels_of_every_kind(labels, unknown):
     assert model.predict([[0.5]]).dtype == answers.dtype
 
 
-def test_a_longer_name_learnt_later_is_not_cut_off(model):
+def test_a_longer_name_learned_later_is_not_cut_off(model):
     model.partial_fit([[90.0, 0.0, 0.0, 0.0]], ["a name longer than all the others"])
     assert model.predict([[90.0, 0.0, 0.0, 0.0]]).tolist() == ["a name longer than all the others"]
 

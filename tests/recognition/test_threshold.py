@@ -125,7 +125,7 @@ def test_any_floats(known, unknown, objective):
 
 @pytest.mark.parametrize("start", [1.0, -1.0, 0.0, 5e-324, 1e300, 0.1, np.finfo(float).max / 2])
 @pytest.mark.parametrize("known_first", [True, False])
-def test_neighbouring_floats_are_told_apart(start, known_first):
+def test_neighboring_floats_are_told_apart(start, known_first):
     following = np.nextafter(start, np.inf)
     known, unknown = ([start], [following]) if known_first else ([following], [start])
     threshold, value = best_threshold(known, unknown, F1(min_recall=0.5))
@@ -333,7 +333,7 @@ def test_folds(n_classes, known_fraction, n_folds, seed, data):
     np.testing.assert_array_equal(again.masks, recorder.masks)
 
 
-def test_which_classes_play_unknown_is_drawn_anew_for_every_fold():
+def test_which_classes_play_unknown_is_drawn_again_for_every_fold():
     codes = np.repeat(np.arange(10), 3)
     recorder = Recorder(codes)
     CrossClassValidation(n_folds=300, known_fraction=0.66).find(recorder, codes, 10)
@@ -403,7 +403,7 @@ def test_two_judged_classes_are_needed(codes):
 )
 def test_bad_parameters_are_refused(parameters):
     codes = np.array([0, 0, 1, 1])
-    with pytest.raises(ValueError, match="n_folds must be at least 1 and known_fraction"):
+    with pytest.raises(ValueError, match="parameter of CrossClassValidation"):
         CrossClassValidation(**parameters).find(lambda known: np.arange(4.0)[:, np.newaxis], codes, 2)
 
 

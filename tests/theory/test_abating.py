@@ -27,17 +27,17 @@ def at_distance(distances):
 
 
 @st.composite
-def radial_models(draw, centres=((0.0, 0.0),)):
+def radial_models(draw, centers=((0.0, 0.0),)):
     kind = draw(st.sampled_from([Cone, Gaussian, ReversedWeibull]))
     if kind is ReversedWeibull:
-        return ReversedWeibull(centres, draw(st.floats(0.3, 6)), draw(positive))
-    return kind(centres, draw(positive))
+        return ReversedWeibull(centers, draw(st.floats(0.3, 6)), draw(positive))
+    return kind(centers, draw(positive))
 
 
 @st.composite
-def combinations(draw, centres=((0.0, 0.0),)):
+def combinations(draw, centers=((0.0, 0.0),)):
     """Models, their combinations, and combinations of those."""
-    single = radial_models(centres)
+    single = radial_models(centers)
     parts = draw(st.lists(single, min_size=1, max_size=3))
     weights = draw(st.lists(st.floats(0, 1), min_size=len(parts), max_size=len(parts)))
     inner = draw(st.sampled_from([WeightedSum(parts, weights), Maximum(parts), Product(parts)]))
@@ -51,11 +51,11 @@ def combinations(draw, centres=((0.0, 0.0),)):
 
 def test_values_are_the_formulas():
     X = np.array([[0.0, 0.0], [3.0, 4.0], [10.0, 1.0]])
-    centres = [[0.0, 0.0], [10.0, 0.0]]
+    centers = [[0.0, 0.0], [10.0, 0.0]]
     d = np.array([0, 5, 1])
-    np.testing.assert_allclose(Cone(centres, 4.0).value(X), [1, 0, 0.75])
-    np.testing.assert_allclose(Gaussian(centres, 2.0).value(X), np.exp(-(d**2) / 8))
-    np.testing.assert_allclose(ReversedWeibull(centres, 1.5, 3.0).value(X), np.exp(-((d / 3) ** 1.5)))
+    np.testing.assert_allclose(Cone(centers, 4.0).value(X), [1, 0, 0.75])
+    np.testing.assert_allclose(Gaussian(centers, 2.0).value(X), np.exp(-(d**2) / 8))
+    np.testing.assert_allclose(ReversedWeibull(centers, 1.5, 3.0).value(X), np.exp(-((d / 3) ** 1.5)))
 
 
 def test_the_cone_is_the_decision_of_nearest_non_outlier():
@@ -138,21 +138,21 @@ def test_the_threshold_is_strict():
 
 
 def test_reach_in_closed_form():
-    centre = [[0.0]]
-    assert Cone(centre, 4.0).reach(0.25) == 3
-    assert Cone(centre, 4.0).reach(0) == 4
-    assert Gaussian(centre, 2.0).reach(np.exp(-2)) == pytest.approx(4)
-    assert ReversedWeibull(centre, 3.0, 2.0).reach(np.exp(-8)) == pytest.approx(4)
-    assert Gaussian(centre, 2.0).reach(0) == np.inf
-    assert Gaussian(centre, 2.0).reach(1.0) == Cone(centre, 1.0).reach(1.5) == 0
-    two = [Cone(centre, 4.0), Cone(centre, 2.0)]
+    center = [[0.0]]
+    assert Cone(center, 4.0).reach(0.25) == 3
+    assert Cone(center, 4.0).reach(0) == 4
+    assert Gaussian(center, 2.0).reach(np.exp(-2)) == pytest.approx(4)
+    assert ReversedWeibull(center, 3.0, 2.0).reach(np.exp(-8)) == pytest.approx(4)
+    assert Gaussian(center, 2.0).reach(0) == np.inf
+    assert Gaussian(center, 2.0).reach(1.0) == Cone(center, 1.0).reach(1.5) == 0
+    two = [Cone(center, 4.0), Cone(center, 2.0)]
     assert Maximum(two).reach(0.5) == 2
     assert WeightedSum(two, [1.0, 1.0]).reach(0.5) == pytest.approx(2)
     assert WeightedSum(two, [1.0, 1.0]).reach(1.0) == pytest.approx(4 / 3)
     assert Product(two).reach(0.375) == pytest.approx(1)
     assert WeightedSum(two, [0.0, 1.0]).reach(0) == 2
     assert WeightedSum(two, [0.0, 0.0]).reach(0) == 0
-    assert Product([Gaussian(centre, 9.0), two[1]]).reach(0) == 2
+    assert Product([Gaussian(center, 9.0), two[1]]).reach(0) == 2
 
 
 # --- Theorem 1 ---
@@ -179,8 +179,8 @@ def test_a_lower_threshold_recognizes_points_farther_than_r():
 
 def test_the_minimum_of_the_papers_proof_is_not_enough():
     """Theorem 1's proof takes min_j tau_j. The smallest threshold gives the largest regions."""
-    centre, r = [[0.0]], 0.5
-    narrow, wide = Cone(centre, 1.0), Cone(centre, 10.0)
+    center, r = [[0.0]], 0.5
+    narrow, wide = Cone(center, 1.0), Cone(center, 10.0)
     taus = [zero_risk_threshold(model, r) for model in (narrow, wide)]
     assert taus == [0.5, 0.95]
     far = [[3.0]]
@@ -302,7 +302,7 @@ def test_a_product_with_a_bounded_factor_bounds_what_a_map_leaves_open():
         lambda: WeightedSum([Cone([[0.0]], 1.0)], [-0.5]),
         lambda: WeightedSum([Cone([[0.0]], 1.0)], [0.5, 0.5]),
         lambda: LinearlyMapped(Cone([[0.0]], 1.0), np.eye(2)),
-        lambda: LinearlyMapped(Cone([[1.0]], 1.0), [[1.0], [0.0]], centres=[[2.0, 0.0]]),
+        lambda: LinearlyMapped(Cone([[1.0]], 1.0), [[1.0], [0.0]], centers=[[2.0, 0.0]]),
         lambda: LinearlyMapped(Cone([[1.0, 2.0]], 1.0), [[1.0, 1.0]]),
         lambda: zero_risk_threshold(Cone([[0.0]], 1.0), -1.0),
     ],
@@ -313,9 +313,9 @@ def test_refuses_what_makes_no_sense(wrong):
 
 
 def test_centres_cannot_be_changed_behind_the_models_back():
-    centres = np.zeros((1, 2))
-    cone = Cone(centres, 1.0)
-    centres += 5
+    centers = np.zeros((1, 2))
+    cone = Cone(centers, 1.0)
+    centers += 5
     assert cone.value([[0.0, 0.0]])[0] == 1
     with pytest.raises(ValueError):
-        cone.centres[0, 0] = 3
+        cone.centers[0, 0] = 3

@@ -51,8 +51,8 @@ def agrees(estimate, expected, n_errors=4.0):
 def four_classes():
     rng = np.random.default_rng(7)
     y = np.repeat(np.arange(4), 25)
-    centres = np.array([[-4.0, -3.0], [4.0, -2.5], [3.0, 4.0], [-3.0, 3.5]])
-    return centres[y] + rng.standard_normal((100, 2)) * 0.7, y
+    centers = np.array([[-4.0, -3.0], [4.0, -2.5], [3.0, 4.0], [-3.0, 3.5]])
+    return centers[y] + rng.standard_normal((100, 2)) * 0.7, y
 
 
 # --- Eq. 3 ---
@@ -60,7 +60,7 @@ def four_classes():
 
 def test_open_space_is_the_ball_around_the_mean_without_the_closed_balls_around_the_samples():
     space = OpenSpace([[-1.0, 0.0], [3.0, 0.0]], r=1.0, R=5.0)
-    np.testing.assert_array_equal(space.centre, [1, 0])
+    np.testing.assert_array_equal(space.center, [1, 0])
     points = [[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0], [-1.0, 1.001], [6.0, 0.0], [6.001, 0.0], [1.0, 5.1]]
     np.testing.assert_array_equal(space.contains(points), [True, False, False, True, True, False, False])
 

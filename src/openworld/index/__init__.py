@@ -3,7 +3,7 @@
 from openworld.index.approximate import ApproximateIndex
 from openworld.index.candidates import candidates
 from openworld.index.choice import IndexKind, is_approximate, make_index
-from openworld.index.exact import ExactIndex, midst
+from openworld.index.exact import ExactIndex, central_point
 from openworld.index.inverted_lists import InvertedLists, Training
 from openworld.index.protocol import Index
 from openworld.index.training import train
@@ -16,8 +16,8 @@ __all__ = [
     "InvertedLists",
     "Training",
     "candidates",
+    "central_point",
     "is_approximate",
     "make_index",
-    "midst",
     "train",
 ]

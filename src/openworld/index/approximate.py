@@ -37,7 +37,7 @@ class ApproximateIndex(ExactIndex):
     means, origin, names
         As for `ExactIndex`.
     training : Training, optional
-        Where it was saved; by default found anew.
+        Of an index that was saved; by default it is computed.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ApproximateIndex(ExactIndex):
 
     @property
     def training(self) -> Training:
-        """What a later index of these means need not find anew."""
+        """What a later index of these means need not compute again."""
         return self._inverted.training
 
     def _vectors(self, positions: Any) -> Singles:

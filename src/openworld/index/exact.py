@@ -17,7 +17,7 @@ _RANKS_AT_ONCE = 1 << 21
 
 
 class _Prepared:
-    """The means in one floating point type, as seen from an origin in their midst."""
+    """The means in one floating point type, as seen from an origin in their middle."""
 
     def __init__(self, means: Floats, origin: Floats, dtype: np.dtype[Any]) -> None:
         self.origin = origin.astype(dtype)
@@ -58,9 +58,9 @@ class _Prepared:
 class ExactIndex:
     """All class means in one matrix; distances to them come from one matrix product.
 
-    The search ranks the means by ``|mu|^2 - 2 z.mu``, with the origin moved into the midst of the means
+    The search ranks the means by ``|mu|^2 - 2 z.mu``, with the origin moved into the middle of the means
     so that a large offset of the features costs no accuracy. The distances that are returned are computed
-    anew in float64 from the differences ``z - mu``, and so are those of means whose ranks are too close to
+    again in float64 from the differences ``z - mu``, and so are those of means whose ranks are too close to
     be told apart: they lose nothing to cancellation, and the answer for a sample does not depend on which
     other samples were asked about.
 
@@ -71,7 +71,7 @@ class ExactIndex:
     means : array of shape (K, m)
         The projected class means.
     origin : array of shape (m,), optional
-        A point in the midst of the means; by default found by `midst`. It stays while means come and go.
+        A point in the middle of the means, by default `central_point`. It stays while means come and go.
     names : sequence, optional
         The names of the means, kept by reference: whoever adds or removes a mean does so with its name. Of
         equally near means the one with the smallest name comes first; without names, the one that stands
@@ -85,7 +85,7 @@ class ExactIndex:
         names: Sequence[Any] | None = None,
     ) -> None:
         self._means = GrowingRows(means)
-        self.origin = midst(means) if origin is None else origin
+        self.origin = central_point(means) if origin is None else origin
         self._names = names
         self._prepared: dict[np.dtype[Any], _Prepared] = {}
 
@@ -247,8 +247,8 @@ class ExactIndex:
         return np.maximum(ranks, 0, out=ranks)
 
 
-def midst(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a point in the midst of the means, zero if there are none.
+def central_point(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a point in the middle of the means, zero if there are none.
 
     The median of some means, not their average: one mean far away must not move it.
     """

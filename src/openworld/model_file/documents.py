@@ -94,7 +94,7 @@ def _check_predicts(model: Any, document: Document) -> None:
 
 
 def _sound_extractor(extractor: Any) -> dict[str, str]:
-    """Return the id of the extractor a model was learnt with, which is a dict of texts."""
+    """Return the id of the extractor a model was learned with, which is a dict of texts."""
     sound = isinstance(extractor, dict) and bool(extractor)
     require(sound and all(isinstance(text, str) for pair in extractor.items() for text in pair), "extractor")
     return dict(extractor)

@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
-from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.index import Index, IndexKind, Training, make_index
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.metric.ncm import LinearMetric, NCMMetric
+from openworld.recognition.metric.ncm import LinearMetric, same_metric
 from openworld.recognition.validation import (
     answers,
     as_array,
@@ -50,7 +49,7 @@ class ClassMeans:
         Without scatter. They belong to this object from now on.
     index_kind : {"auto", "exact", "approximate"}
     origin : array of shape (m,), optional
-        The point from which the index sees the means; by default their midst.
+        The point from which the index sees the means; by default a point in their middle.
     projected : array of shape (K, m), optional
         The projected means, where a model file has them.
     training : Training, optional
@@ -162,7 +161,7 @@ class ClassMeans:
         return ClassMeans(self.metric, nothing, self.index_kind, self.index.origin, self.index.means[:0])
 
     def __add__(self, other: ClassMeans) -> ClassMeans:
-        if not _same_metric(self.metric, other.metric):
+        if not same_metric(self.metric, other.metric):
             raise ValueError(
                 "Only models that share one metric can be added: make the parts with without_classes()."
             )
@@ -398,28 +397,3 @@ class ClassMeansMixin:
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "class_means_")
-
-
-def new_metric(metric: Any) -> Any:
-    """Return an unfitted copy of the metric given as a parameter; None gives the paper's."""
-    return NCMMetric() if metric is None else clone(metric)
-
-
-def _same_metric(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    left, right = list(_arrays(a)), list(_arrays(b))
-    return type(a) is type(b) and len(left) == len(right) and all(map(np.array_equal, left, right))
-
-
-def _arrays(part: Any) -> Iterator[NDArray[Any]]:
-    """Yield every array learned by an estimator and by the estimators inside it, as a pipeline has them."""
-    if isinstance(part, np.ndarray):
-        yield part
-    elif isinstance(part, list | tuple):
-        for item in part:
-            yield from _arrays(item)
-    elif isinstance(part, dict | BaseEstimator):
-        named = part if isinstance(part, dict) else vars(part)
-        for name in sorted(named, key=str):  # a loaded estimator got its attributes in another order
-            yield from _arrays(named[name])

@@ -1,4 +1,4 @@
-"""All that is learnt about the classes, as sums: counts, sums of features, scatter."""
+"""ClassStatistics: counts, sums and scatter of each class."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ClassStatistics:
 
     @property
     def labels(self) -> list[Hashable]:
-        """The class labels in row order: the order in which they were learnt, until one is forgotten."""
+        """The class labels in row order: the order in which they were learned, until one is forgotten."""
         return list(self._labels)
 
     @property
@@ -117,10 +117,7 @@ class ClassStatistics:
 
     @property
     def class_variances(self) -> Floats:
-        """Mean squared distance of the samples of each class from its mean, shape (K,), in row order.
-
-        As ``n - 1`` samples tell of it; 0 for a class of one sample.
-        """
+        """Mean squared distance from the class mean (ddof=1), shape (K,), in row order; 0 for one sample."""
         traces = np.einsum("kii->k", self._class_scatter.rows)
         return np.asarray(traces / np.maximum(self.counts - 1, 1))
 
@@ -324,7 +321,7 @@ class ClassStatistics:
         self._row_of = {label: row for row, label in enumerate(self._labels)}
 
     def _check_name(self, label: Any) -> None:
-        """Refuse a name that could not have been learnt."""
+        """Refuse a name that could not have been learned."""
         check_labels([as_key(label)])
         self._check_kind([label])
 
@@ -333,14 +330,13 @@ class ClassStatistics:
             label_kind([self._labels[0], *map(as_key, labels)])
 
     def check_combines(self, other: ClassStatistics, sign: Literal[1, -1] = 1) -> None:
-        """Raise what adding the others (or, with sign = -1, taking them away) would raise."""
+        """Raise the error that adding the others (with sign = -1, subtracting them) would raise."""
         if self.scatter_kind != other.scatter_kind:
-            raise ValueError(
-                f'Statistics with scatter="{self.scatter_kind}" and "{other.scatter_kind}" do not combine.'
-            )
+            kinds = f'scatter="{self.scatter_kind}" and scatter="{other.scatter_kind}"'
+            raise ValueError(f"Statistics with {kinds} do not combine.")
         if self.n_features is not None and other.n_features not in (None, self.n_features):
             raise ValueError(
-                f"The statistics have {self.n_features} features, the added ones {other.n_features}."
+                f"The statistics have {self.n_features} features, the others {other.n_features}."
             )
         self._check_kind(other._labels[:1])
         for label, count in zip(other._labels, other.counts, strict=True) if sign < 0 else ():
@@ -348,7 +344,7 @@ class ClassStatistics:
                 raise ValueError(f"Class {label!r} has fewer samples than are to be taken away from it.")
 
     def _combine(self, other: ClassStatistics, sign: Literal[1, -1]) -> None:
-        """Add the other's classes (sign = 1) or take them away (sign = -1); all is checked before.
+        """Add the other's classes (sign = 1) or subtract them (sign = -1).
 
         Chan's update: joining parts a and b of a class adds
         ``n_a n_b / (n_a + n_b) (mu_a - mu_b)(mu_a - mu_b)^T`` to the sum of their scatters; parting

@@ -1,4 +1,4 @@
-"""Sums over the samples of each class: the inner loops of class statistics."""
+"""Sums over the samples of each class: the inner loops of `ClassStatistics`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SMALL_SCATTER = 16  # numbers; of matrices up to this size one for each sample 
 
 
 class ClassSums:
-    """Sums of labelled samples, which are gone through class by class, a bounded number at a time.
+    """Sums over the samples of each class, computed for a bounded number of samples at a time.
 
     All sums are float64 whatever the type of the samples.
 
@@ -46,7 +46,7 @@ class ClassSums:
         return self._sum_of(lambda piece: self.samples[piece].astype(np.float64), self.samples.shape[1])
 
     def _sum_of(self, rows_of: Callable[[Codes], Floats], width: int) -> Floats:
-        """Sum what is made of the samples, as the product with a sparse table of who belongs where."""
+        """Sum what `rows_of` computes from samples: the product with the sparse class indicator matrix."""
         sums = np.zeros((len(self.counts), width))
         for piece in self._pieces():
             present, starts = np.unique(self.codes[piece], return_index=True)
@@ -68,8 +68,8 @@ class ClassSums:
         if n_features**2 <= _SMALL_SCATTER:
 
             def squares(piece: Codes) -> Floats:
-                centred = self.samples[piece] - means[self.codes[piece]]
-                return np.asarray(np.einsum("ij,ik->ijk", centred, centred)).reshape(len(piece), -1)
+                centered = self.samples[piece] - means[self.codes[piece]]
+                return np.asarray(np.einsum("ij,ik->ijk", centered, centered)).reshape(len(piece), -1)
 
             return self._sum_of(squares, n_features**2).reshape(n_classes, n_features, n_features)
         scatters = np.empty((n_classes, n_features, n_features))
@@ -80,8 +80,8 @@ class ClassSums:
         return scatters
 
     def _scatter_of(self, rows: Codes, means: Floats) -> Floats:
-        centred = means[self.codes[rows]]
-        np.subtract(self.samples[rows], centred, out=centred)
+        centered = means[self.codes[rows]]
+        np.subtract(self.samples[rows], centered, out=centered)
         if self.weights is not None:
-            centred *= np.sqrt(self.weights[rows])[:, np.newaxis]
-        return np.asarray(centred.T @ centred)
+            centered *= np.sqrt(self.weights[rows])[:, np.newaxis]
+        return np.asarray(centered.T @ centered)

@@ -1,4 +1,4 @@
-"""Numbers that look random, and are the same wherever they are made."""
+"""Hashes that are the same on every machine."""
 
 from __future__ import annotations
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, Protocol, cast
+from numbers import Integral, Real
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_consistent_length
 
 from openworld.index import ExactIndex
@@ -107,7 +108,7 @@ def best_threshold(
     """Find the threshold that is exactly optimal: accept what is below it.
 
     One sort and one sweep, O(n log n): only the order of the values matters, so one cut between every
-    two neighbouring distinct values is all there is to try. The threshold is put in the middle of
+    two neighboring distinct values is all there is to try. The threshold is put in the middle of
     its gap; of equally good cuts the one that accepts least is taken.
 
     Parameters
@@ -146,7 +147,7 @@ def best_threshold(
         threshold = np.nextafter(cuts[-1], np.inf)
     else:
         threshold = cuts[best - 1] / 2 + cuts[best] / 2
-        if threshold <= cuts[best - 1]:  # the two values are neighbouring floats
+        if threshold <= cuts[best - 1]:  # the two values are neighboring floats
             threshold = cuts[best]
     return float(threshold), float(values[best])
 
@@ -207,6 +208,14 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
     The defaults of objective, folds and fraction are those that the authors used.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "objective": [HasMethods(["value"])],
+        "n_folds": [Interval(Integral, 1, None, closed="left")],
+        "known_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
     def __init__(
         self,
         objective: Objective = F1(min_recall=0.9),  # noqa: B008 -- frozen
@@ -224,8 +233,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
 
     def held_out(self, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Choose the samples to judge with: a share of each class, leaving at least one to learn from."""
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction}.")
+        self._validate_params()
         order = check_random_state(self.random_state).permutation(len(codes))
         return stratified_draw(codes, self.validation_fraction, order)
 
@@ -246,8 +254,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
             The class of each held-out sample, as a number below `n_classes`.
         n_classes : int
         """
-        if self.n_folds < 1 or not 0 < self.known_fraction < 1:
-            raise ValueError("n_folds must be at least 1 and known_fraction lie between 0 and 1.")
+        self._validate_params()
         judged = np.unique(codes)
         if len(judged) < 2:
             raise ValueError(

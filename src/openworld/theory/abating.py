@@ -1,6 +1,6 @@
 """Compact abating probability (CAP) models and their combinations: Theorems 1 and 2, executable.
 
-An abating model M has values that fall with the distance from a finite set of centres. M is thresholded
+An abating model M has values that fall with the distance from a finite set of centers. M is thresholded
 as the paper's novelty detector does it, with a strict inequality (below Eq. 7),
 
     M_tau(x) = M(x) if M(x) > tau, else 0
@@ -9,7 +9,7 @@ and recognizes x where M_tau(x) > 0. Strict, because a model that is exactly 0 f
 of Eq. 8, must recognize nothing there at tau = 0.
 
 Two methods make the theorems executable, and each model derives them from those of its parts:
-`bound` (how large can the value be this far from every centre?) and `reach` (how far from the centres
+`bound` (how large can the value be this far from every center?) and `reach` (how far from the centers
 can the value exceed a threshold?). `zero_risk_threshold` is the tau* of Theorem 1. Where the paper's
 statements need a condition or a correction, docs/theory.md says so.
 """
@@ -60,15 +60,15 @@ class NearestSample:
 
 
 class AbatingModel(ABC):
-    """A recognition function with values at least 0 that abate with the distance from its centres.
+    """A recognition function with values at least 0 that abate with the distance from its centers.
 
     Attributes
     ----------
-    centres : array of shape (k, D)
+    centers : array of shape (k, D)
         The points the value is highest at: training samples, or class means. Not to be changed.
     """
 
-    centres: Floats
+    centers: Floats
 
     @abstractmethod
     def value(self, X: ArrayLike) -> Floats:
@@ -76,15 +76,15 @@ class AbatingModel(ABC):
 
     @abstractmethod
     def bound(self, distance: float) -> float:
-        """Return a number that M(x) does not exceed where x is at least `distance` from every centre.
+        """Return a number that M(x) does not exceed where x is at least `distance` from every center.
 
         It never grows with the distance. It is the smallest such number for a single model and for
-        combinations of models with the same centres; it may be larger than needed otherwise.
+        combinations of models with the same centers; it may be larger than needed otherwise.
         """
 
     @abstractmethod
     def reach(self, threshold: float) -> float:
-        """Return the distance from the nearest centre beyond which M(x) <= `threshold`.
+        """Return the distance from the nearest center beyond which M(x) <= `threshold`.
 
         It is the smallest distance with ``bound(distance) <= threshold``, up to rounding; infinite where
         the value exceeds the threshold arbitrarily far away. ``reach(0)`` bounds the support.
@@ -95,19 +95,19 @@ class AbatingModel(ABC):
 
 
 class RadialModel(AbatingModel):
-    """A model ``M(x) = a(min_i |x - centre_i|)`` with a function a from 1 at distance 0 down to 0."""
+    """A model ``M(x) = a(min_i |x - center_i|)`` with a function a from 1 at distance 0 down to 0."""
 
-    def __init__(self, centres: ArrayLike) -> None:
-        self.centres = _frozen(as_points(centres))
-        self._nearest = NearestSample(self.centres)
+    def __init__(self, centers: ArrayLike) -> None:
+        self.centers = _frozen(as_points(centers))
+        self._nearest = NearestSample(self.centers)
 
     @abstractmethod
     def abate(self, distances: Floats) -> Floats:
         """Return a(d), non-increasing, in [0, 1]."""
 
     def value(self, X: ArrayLike) -> Floats:
-        """Return a(d) with d the distance to the nearest centre, in [0, 1], shape (n,)."""
-        return self.abate(self._nearest.distances(as_points(X, self.centres.shape[1])))
+        """Return a(d) with d the distance to the nearest center, in [0, 1], shape (n,)."""
+        return self.abate(self._nearest.distances(as_points(X, self.centers.shape[1])))
 
     def bound(self, distance: float) -> float:
         """Return a(distance), which is attained."""
@@ -119,13 +119,13 @@ class Cone(RadialModel):
 
     Parameters
     ----------
-    centres : array of shape (k, D)
+    centers : array of shape (k, D)
     tau : float
         The distance, not a probability, from which the value is 0.
     """
 
-    def __init__(self, centres: ArrayLike, tau: float) -> None:
-        super().__init__(centres)
+    def __init__(self, centers: ArrayLike, tau: float) -> None:
+        super().__init__(centers)
         self.tau = _positive(tau, "tau")
 
     def abate(self, distances: Floats) -> Floats:
@@ -146,13 +146,13 @@ class ReversedWeibull(RadialModel):
 
     Parameters
     ----------
-    centres : array of shape (k, D)
+    centers : array of shape (k, D)
     shape, scale : float
         Both positive.
     """
 
-    def __init__(self, centres: ArrayLike, shape: float, scale: float) -> None:
-        super().__init__(centres)
+    def __init__(self, centers: ArrayLike, shape: float, scale: float) -> None:
+        super().__init__(centers)
         self.shape, self.scale = _positive(shape, "shape"), _positive(scale, "scale")
 
     def abate(self, distances: Floats) -> Floats:
@@ -173,13 +173,13 @@ class Gaussian(ReversedWeibull):
 
     Parameters
     ----------
-    centres : array of shape (k, D)
+    centers : array of shape (k, D)
     sigma : float
     """
 
-    def __init__(self, centres: ArrayLike, sigma: float) -> None:
+    def __init__(self, centers: ArrayLike, sigma: float) -> None:
         self.sigma = _positive(sigma, "sigma")
-        super().__init__(centres, 2.0, np.sqrt(2.0) * self.sigma)
+        super().__init__(centers, 2.0, np.sqrt(2.0) * self.sigma)
 
 
 # -- thresholds and combinations ------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Thresholded(AbatingModel):
 
     def __init__(self, model: AbatingModel, threshold: float) -> None:
         self.model, self.threshold = model, _checked_threshold(threshold)
-        self.centres = model.centres
+        self.centers = model.centers
 
     def value(self, X: ArrayLike) -> Floats:
         """Return M(x) where it exceeds the threshold and 0 elsewhere, shape (n,)."""
@@ -215,15 +215,15 @@ class Thresholded(AbatingModel):
 
 
 class _Combination(AbatingModel):
-    """Models over one feature space; the centres are those of all of them."""
+    """Models over one feature space; the centers are those of all of them."""
 
     def __init__(self, models: Sequence[AbatingModel]) -> None:
         self.models = tuple(models)
         if not self.models:
             raise ValueError("A combination needs at least one model.")
-        if len({model.centres.shape[1] for model in self.models}) > 1:
+        if len({model.centers.shape[1] for model in self.models}) > 1:
             raise ValueError("All models of a combination must have the same number of features.")
-        self.centres = _frozen(np.unique(np.vstack([model.centres for model in self.models]), axis=0))
+        self.centers = _frozen(np.unique(np.vstack([model.centers for model in self.models]), axis=0))
 
 
 class WeightedSum(_Combination):
@@ -248,7 +248,7 @@ class WeightedSum(_Combination):
 
     def value(self, X: ArrayLike) -> Floats:
         """Return the weighted sum, shape (n,)."""
-        points = as_points(X, self.centres.shape[1])
+        points = as_points(X, self.centers.shape[1])
         total = np.zeros(len(points))
         for weight, model in zip(self.weights, self.models, strict=True):
             total += weight * model.value(points)
@@ -272,7 +272,7 @@ class Maximum(_Combination):
 
     def value(self, X: ArrayLike) -> Floats:
         """Return the largest value of the models, shape (n,)."""
-        points = as_points(X, self.centres.shape[1])
+        points = as_points(X, self.centers.shape[1])
         return np.asarray(np.max([model.value(points) for model in self.models], axis=0))
 
     def bound(self, distance: float) -> float:
@@ -289,7 +289,7 @@ class Product(_Combination):
 
     def value(self, X: ArrayLike) -> Floats:
         """Return the product of the models' values, shape (n,)."""
-        points = as_points(X, self.centres.shape[1])
+        points = as_points(X, self.centers.shape[1])
         return np.asarray(np.prod([model.value(points) for model in self.models], axis=0))
 
     def bound(self, distance: float) -> float:
@@ -318,21 +318,21 @@ class LinearlyMapped(AbatingModel):
         M', over m features.
     T : array of shape (D, m)
         As W in Eq. 8.
-    centres : array of shape (k, D), optional
-        The training samples before the map, among them a preimage of every centre of `model`. By default
+    centers : array of shape (k, D), optional
+        The training samples before the map, among them a preimage of every center of `model`. By default
         the preimages of least norm, which for a map to fewer dimensions need not be the samples.
     """
 
-    def __init__(self, model: AbatingModel, T: ArrayLike, centres: ArrayLike | None = None) -> None:
+    def __init__(self, model: AbatingModel, T: ArrayLike, centers: ArrayLike | None = None) -> None:
         self.model, self.T = model, _frozen(as_points(T))
         n_features, n_mapped = self.T.shape
-        if n_mapped != model.centres.shape[1]:
-            raise ValueError(f"T maps to {n_mapped} dimensions; the model has {model.centres.shape[1]}.")
-        preimages = model.centres @ np.linalg.pinv(self.T) if centres is None else centres
-        self.centres = _frozen(as_points(preimages, n_features))
-        gaps = NearestSample(self.centres @ self.T).distances(model.centres)
-        if gaps.max() > 1e-9 * (1 + np.abs(model.centres).max()):
-            raise ValueError("T takes no point of `centres` to a centre of the model: check both.")
+        if n_mapped != model.centers.shape[1]:
+            raise ValueError(f"T maps to {n_mapped} dimensions; the model has {model.centers.shape[1]}.")
+        preimages = model.centers @ np.linalg.pinv(self.T) if centers is None else centers
+        self.centers = _frozen(as_points(preimages, n_features))
+        gaps = NearestSample(self.centers @ self.T).distances(model.centers)
+        if gaps.max() > 1e-9 * (1 + np.abs(model.centers).max()):
+            raise ValueError("T takes no point of `centers` to a center of the model: check both.")
         self.smallest_singular_value = _smallest_singular_value(self.T)
 
     @property
@@ -371,8 +371,8 @@ def zero_risk_threshold(model: AbatingModel, r: float, samples: ArrayLike | None
     - ``prod_j tau_j`` for a product,
 
     and not ``min_j tau_j``, which the paper's proof takes: docs/theory.md has the counterexample. It is
-    the smallest such threshold where all models have the samples for centres; for models with
-    different centres, and after a linear map, a smaller one may do.
+    the smallest such threshold where all models have the samples for centers; for models with
+    different centers, and after a linear map, a smaller one may do.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def zero_risk_threshold(model: AbatingModel, r: float, samples: ArrayLike | None
     r : float
         The radius of Eq. 3, at least 0.
     samples : array of shape (N, D), optional
-        The training samples x_i of Eq. 3; by default the model's centres. Give them when the centres are
+        The training samples x_i of Eq. 3; by default the model's centers. Give them when the centers are
         class means: a ball around a mean is inside the balls around the samples for certain only if its
         radius is r less the distance from the mean to its nearest sample.
 
@@ -391,8 +391,8 @@ def zero_risk_threshold(model: AbatingModel, r: float, samples: ArrayLike | None
     """
     r, gap = _checked_distance(r), 0.0
     if samples is not None:
-        known = as_points(samples, model.centres.shape[1])
-        gap = float(NearestSample(known).distances(model.centres).max())
+        known = as_points(samples, model.centers.shape[1])
+        gap = float(NearestSample(known).distances(model.centers).max())
     return model.bound(max(0.0, r - gap))
 
 

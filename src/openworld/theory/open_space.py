@@ -1,7 +1,7 @@
 """Open space, open space risk and open set risk (Eq. 3, 4, 5), by Monte Carlo.
 
 The integrals of Eq. 4 are over a ball S_o. In many dimensions almost all of a ball is far from any data,
-so points drawn uniformly never meet the samples' neighbourhoods. Here points are drawn from a mixture:
+so points drawn uniformly never meet the samples' neighborhoods. Here points are drawn from a mixture:
 uniform in S_o, and around the samples at distances whose *logarithm* is uniform, which spends the same
 effort on every scale: what uniform draws lose as a power of the dimension is here a factor. The balance
 heuristic weighs each point by the uniform density over the mixture's density, in logarithms.
@@ -59,9 +59,9 @@ class OpenSpace:
         if not 0 < r < R < np.inf:
             raise ValueError(f"The radii must be 0 < r < R < infinity; got r={r!r}, R={R!r}.")
         self.r, self.R = float(r), float(R)
-        self.centre: Floats = self.samples.mean(axis=0)
+        self.center: Floats = self.samples.mean(axis=0)
         self._nearest = NearestSample(self.samples)
-        farthest = np.linalg.norm(self.samples - self.centre, axis=1).max()
+        farthest = np.linalg.norm(self.samples - self.center, axis=1).max()
         if farthest > self.R:
             raise ValueError(
                 f"S_o must contain all samples: R must be at least {farthest:.6g} here; got {self.R:.6g}."
@@ -69,7 +69,7 @@ class OpenSpace:
 
     def within_ball(self, points: Floats) -> Booleans:
         """Return which points lie in S_o, shape (n,)."""
-        return np.asarray(np.linalg.norm(points - self.centre, axis=1) <= self.R)
+        return np.asarray(np.linalg.norm(points - self.center, axis=1) <= self.R)
 
     def contains(self, points: ArrayLike) -> Booleans:
         """Return which points lie in open space, shape (n,)."""
@@ -87,7 +87,7 @@ class Sampling:
     uniform_share : float, default=0.25
         The share of points drawn uniformly in S_o, in (0, 1]. 1 is plain Monte Carlo: right in two or
         three dimensions, hopeless in many. The others are drawn around the samples, the mean of the
-        samples, and the class means or centres of what is judged.
+        samples, and the class means or centers of what is judged.
     confidence : float, default=0.95
         Of the interval, in (0, 1).
     random_state : int, default=0
@@ -317,31 +317,31 @@ def _truth_and_answers(
 
 
 def _proposal_centres(space: OpenSpace, recognition: Any, random: np.random.Generator) -> Floats:
-    """Return the points of S_o to look around: samples, their mean, class means or a model's centres."""
-    parts = [space.centre[np.newaxis], space.samples]
+    """Return the points of S_o to look around: samples, their mean, class means or a model's centers."""
+    parts = [space.center[np.newaxis], space.samples]
     if isinstance(recognition, AbatingModel):
-        parts.append(recognition.centres)
+        parts.append(recognition.centers)
     elif hasattr(recognition, "statistics_"):
         parts.append(np.asarray(recognition.statistics_.means))
     chosen = [
         part if len(part) <= _MAX_CENTRES else random.choice(part, _MAX_CENTRES, False) for part in parts
     ]
-    centres = np.unique(np.vstack(chosen), axis=0)
-    return centres[space.within_ball(centres)]
+    centers = np.unique(np.vstack(chosen), axis=0)
+    return centers[space.within_ball(centers)]
 
 
 class _Proposal:
     """The mixture points are drawn from.
 
-    Around a centre the density at distance s is, up to the volume of the unit ball which cancels,
+    Around a center the density at distance s is, up to the volume of the unit ball which cancels,
     ``max(s, s_0)^-D / (1 + D ln(R / s_0))`` for s <= R: uniform in the ball of radius s_0, log s uniform
     beyond.
     """
 
     def __init__(
-        self, space: OpenSpace, centres: Floats, sampling: Sampling, random: np.random.Generator
+        self, space: OpenSpace, centers: Floats, sampling: Sampling, random: np.random.Generator
     ) -> None:
-        self.space, self.centres, self.random = space, centres, random
+        self.space, self.centers, self.random = space, centers, random
         n_uniform = max(1, round(sampling.uniform_share * sampling.n_samples))
         self._is_uniform = np.arange(sampling.n_samples) < n_uniform
         self._smallest = _SMALLEST_SCALE * space.r
@@ -349,17 +349,17 @@ class _Proposal:
 
     def draw(self) -> Iterator[tuple[Floats, Floats]]:
         """Yield points in chunks, with their log weights."""
-        rows = max(1, _CHUNK_DISTANCES // len(self.centres))
+        rows = max(1, _CHUNK_DISTANCES // len(self.centers))
         for start in range(0, len(self._is_uniform), rows):
             points = self._points(self._is_uniform[start : start + rows])
             yield points, self.log_weights(points)
 
     def _points(self, is_uniform: Booleans) -> Floats:
-        n, n_features = len(is_uniform), self.centres.shape[1]
+        n, n_features = len(is_uniform), self.centers.shape[1]
         directions = self.random.standard_normal((n, n_features))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        origins = self.centres[self.random.integers(len(self.centres), size=n)]
-        origins[is_uniform] = self.space.centre
+        origins = self.centers[self.random.integers(len(self.centers), size=n)]
+        origins[is_uniform] = self.space.center
         in_ball = self.random.random(n) ** (1 / n_features)
         beyond = np.exp(self._log_range * self.random.random(n))
         is_inner = self.random.random(n) < 1 / (1 + n_features * self._log_range)
@@ -370,12 +370,12 @@ class _Proposal:
 
     def log_weights(self, points: Floats) -> Floats:
         """Return the log of the uniform density over the mixture's; minus infinity outside S_o."""
-        n_features, share = self.centres.shape[1], self._is_uniform.mean()
+        n_features, share = self.centers.shape[1], self._is_uniform.mean()
         log_uniform = -n_features * np.log(self.space.R)
-        distances = cdist(points, self.centres)
+        distances = cdist(points, self.centers)
         log_near = -n_features * np.log(np.maximum(distances, self._smallest))
         log_near[distances > self.space.R] = -np.inf
-        normalizer = np.log1p(n_features * self._log_range) + np.log(len(self.centres))
+        normalizer = np.log1p(n_features * self._log_range) + np.log(len(self.centers))
         with np.errstate(divide="ignore"):
             near = np.log1p(-share) + logsumexp(log_near, axis=1) - normalizer
         log_weights = log_uniform - np.logaddexp(np.log(share) + log_uniform, near)
@@ -426,15 +426,15 @@ def _binomial_size(far: Floats, near: Floats) -> float:
 def _wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
     """Return Wilson's score interval of a share of n trials, which is honest at 0 and 1 as well."""
     z2 = float(ndtri((1 + confidence) / 2)) ** 2
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    center = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
     # At the ends the formula gives exactly 0 and 1; rounding must not exclude them.
-    low = 0.0 if share == 0 else max(0.0, float(centre - half))
-    high = 1.0 if share == 1 else min(1.0, float(centre + half))
+    low = 0.0 if share == 0 else max(0.0, float(center - half))
+    high = 1.0 if share == 1 else min(1.0, float(center + half))
     return low, high
 
 
 def _log_ball_volume(space: OpenSpace) -> float:
     """Return the logarithm of the volume of S_o."""
-    n_features = len(space.centre)
+    n_features = len(space.center)
     return float(n_features / 2 * np.log(np.pi) - gammaln(n_features / 2 + 1) + n_features * np.log(space.R))

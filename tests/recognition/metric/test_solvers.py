@@ -90,9 +90,9 @@ def test_start_decides_as_linear_discriminant_analysis(digits):
 @pytest.mark.parametrize("n_components", [1, 2, 5, 9])
 def test_start_spans_the_discriminant_directions(digits, n_components):
     problem = digits[0]
-    centred = problem.means - problem.means.mean(axis=0)
+    centered = problem.means - problem.means.mean(axis=0)
     within = shrunk_within_covariance(problem, chosen_shrinkage(problem))
-    directions = eigh(centred.T @ centred, within)[1][:, ::-1][:, :n_components]
+    directions = eigh(centered.T @ centered, within)[1][:, ::-1][:, :n_components]
     W = closed_form(problem, n_components).W
     assert subspace_angles(W, directions).max() < 1e-6
 

@@ -1,14 +1,16 @@
-"""NCMMetric: the low-rank Mahalanobis metric W, learnt by maximum likelihood (Eq. 1 and Eq. 2)."""
+"""NCMMetric: the low-rank Mahalanobis metric W, learned by maximum likelihood (Eq. 1 and Eq. 2)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition.class_statistics import ClassStatistics
@@ -48,7 +50,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return int(self.W_.shape[1])
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Map samples into the space where Euclidean distance is the learnt distance.
+        """Map samples into the space where Euclidean distance is the learned distance.
 
         Parameters
         ----------
@@ -81,6 +83,8 @@ class EuclideanMetric(LinearMetric):
         Divide each feature by its standard deviation over the samples given to `fit`.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"standardize": ["boolean"]}
+
     def __init__(self, *, standardize: bool = True) -> None:
         self.standardize = standardize
 
@@ -92,6 +96,7 @@ class EuclideanMetric(LinearMetric):
         X : array of shape (n, D)
         y : ignored
         """
+        self._validate_params()
         samples: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
         mean, scale = _mean_and_scale(samples, self.standardize)
         self._set_metric(mean, scale, np.eye(samples.shape[1]))
@@ -99,7 +104,7 @@ class EuclideanMetric(LinearMetric):
 
 
 class NCMMetric(LinearMetric):
-    """The low-rank Mahalanobis metric of nearest class means, learnt by maximum likelihood.
+    """The low-rank Mahalanobis metric of nearest class means, learned by maximum likelihood.
 
     Learns W (D x m) such that ``p(c|x)`` of Eq. 1, the softmax over ``-|W'x - W'mu_c|^2 / 2``, is as
     large as possible for the true classes. Mean and standard deviation of the features are those of the
@@ -153,6 +158,18 @@ class NCMMetric(LinearMetric):
         Seconds spent.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "form": [StrOptions({"distance", "dot"})],
+        "solver": [StrOptions({"discriminant", "sgd"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "standardize": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "callback": [callable, None],
+        "random_state": ["random_state"],
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -185,7 +202,7 @@ class NCMMetric(LinearMetric):
         y : array of shape (n,)
             Labels of at least two classes.
         """
-        self._check_parameters()
+        self._validate_params()
         samples: Floats
         samples, labels = validate_data(self, X, check_labels(y), dtype=[np.float64, np.float32])
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -205,24 +222,11 @@ class NCMMetric(LinearMetric):
         self.seconds_ = solution.seconds[-1]
         return self
 
-    def _check_parameters(self) -> None:
-        if self.form not in ("distance", "dot"):
-            raise ValueError(f'form must be "distance" (Eq. 1) or "dot" (Eq. 2); got {self.form!r}.')
-        if self.solver not in ("discriminant", "sgd"):
-            raise ValueError(f'solver must be "discriminant" or "sgd"; got {self.solver!r}.')
-        for name in ("n_components", "max_iter"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, Integral) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, or None; got {value!r}.")
-        rate = self.learning_rate
-        if rate is not None and (not isinstance(rate, Real) or not 0 < float(rate) < np.inf):
-            raise ValueError(f"learning_rate must be a positive number, or None; got {rate!r}.")
-
     def _problem(self, X: Floats, codes: NDArray[np.intp]) -> Problem:
         order = check_random_state(self.random_state).permutation(len(codes))
         held = stratified_draw(codes, self.validation_fraction, order)
-        learnt = ClassStatistics("none").add(X[~held], codes[~held])
-        means = learnt.means.astype(X.dtype)
+        learned = ClassStatistics("none").add(X[~held], codes[~held])
+        means = learned.means.astype(X.dtype)
         return Problem(X[~held], codes[~held], X[held], codes[held], means, self.form == "dot")
 
     def _solve(self, problem: Problem) -> Solution:
@@ -270,3 +274,29 @@ def _mean_and_scale(X: Floats, standardize: bool) -> tuple[NDArray[np.float64], 
     rounding = 10 * np.finfo(X.dtype).eps + len(X) * np.finfo(np.float64).eps
     constant = scale <= rounding * np.abs(mean)
     return mean, np.where(constant, 1.0, scale)
+
+
+def new_metric(metric: Any) -> Any:
+    """Return an unfitted copy of the metric given as a parameter; None gives the paper's."""
+    return NCMMetric() if metric is None else clone(metric)
+
+
+def same_metric(a: Any, b: Any) -> bool:
+    """Return whether two fitted metrics map every sample to the same place, by all that they learned."""
+    if a is b:
+        return True
+    left, right = list(_arrays(a)), list(_arrays(b))
+    return type(a) is type(b) and len(left) == len(right) and all(map(np.array_equal, left, right))
+
+
+def _arrays(part: Any) -> Iterator[NDArray[Any]]:
+    """Yield every array learned by an estimator and by the estimators inside it, as a pipeline has them."""
+    if isinstance(part, np.ndarray):
+        yield part
+    elif isinstance(part, list | tuple):
+        for item in part:
+            yield from _arrays(item)
+    elif isinstance(part, dict | BaseEstimator):
+        named = part if isinstance(part, dict) else vars(part)
+        for name in sorted(named, key=str):  # a loaded estimator got its attributes in another order
+            yield from _arrays(named[name])

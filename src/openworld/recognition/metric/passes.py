@@ -119,7 +119,7 @@ def fit_in_passes(metric: NCMMetric, passes: Passes) -> NCMMetric:
     features and the closed-form discriminant, as `solver="discriminant"` starts with. Every further pass
     gives the exact gradient of the whole, which L-BFGS follows until the loss of the held-out samples
     stops falling. As only sums are taken, neither the order of the samples nor the way they are cut
-    matters: a file sorted by class is learnt as well as a shuffled one.
+    matters: a file sorted by class is learned as well as a shuffled one.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def fit_in_passes(metric: NCMMetric, passes: Passes) -> NCMMetric:
     metric : NCMMetric
         The one that was given.
     """
-    metric._check_parameters()
+    metric._validate_params()
     if metric.solver != "discriminant":
         raise ValueError('Only solver="discriminant" learns from samples that do not fit into memory.')
     statistics = passes.statistics()

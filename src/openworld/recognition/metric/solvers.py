@@ -233,9 +233,9 @@ def directions(white_means: Floats, n_components: int) -> tuple[Floats, Floats]:
     The others, after the first K - 1, do not change which mean is nearest, but they carry the distance
     from the space that the means span, by which an unknown sample can be told.
     """
-    centred = white_means - white_means.mean(axis=0)
-    n_parting = min(n_components, len(centred) - 1)
-    directions = np.linalg.svd(centred, full_matrices=n_components > n_parting)[2][:n_components].T
+    centered = white_means - white_means.mean(axis=0)
+    n_parting = min(n_components, len(centered) - 1)
+    directions = np.linalg.svd(centered, full_matrices=n_components > n_parting)[2][:n_components].T
     return np.ascontiguousarray(directions[:, :n_parting]), np.ascontiguousarray(directions[:, n_parting:])
 
 
