@@ -137,3 +137,15 @@ def test_standard_input(
     ):
         piped(text)
         assert len(json.loads(run("recognize", tmp_path / "q.ow", "-", "--json"))) == 2
+
+
+def test_the_objective_moves_the_threshold(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.to_csv(tmp_path / "t.csv", index=False)
+    target = tmp_path / "m.ow"
+    run("fit", tmp_path / "t.csv", "-o", target, "--objective", "recall=0.9", "--no-check")
+    assert openworld.load(target).objective == openworld.KnownRecall(0.9)
+    run("learn", target, tmp_path / "t.csv", "--objective", "far=0.02")
+    assert openworld.load(target).objective == openworld.FalseAcceptRate(0.02)
+    run("recognize", target, tmp_path / "t.csv", "-o", tmp_path / "a.csv", "--objective", "error")
+    assert openworld.load(target).objective == openworld.FalseAcceptRate(0.02)
+    assert len(pd.read_csv(tmp_path / "a.csv")) == len(table)

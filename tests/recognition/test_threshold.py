@@ -16,6 +16,7 @@ from openworld.recognition.threshold import (
     KnownRecall,
     MinOpenWorldError,
     best_threshold,
+    parse_objective,
 )
 
 # -- the optimum, by trying every cut with exact fractions ---------------------------------------------
@@ -418,3 +419,24 @@ def test_parameters_can_be_read_set_and_cloned():
     validation = CrossClassValidation(KnownRecall(0.7), n_folds=5, known_fraction=0.5, random_state=7)
     assert clone(validation).get_params() == validation.get_params()
     assert validation.set_params(n_folds=2).n_folds == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("error", MinOpenWorldError()),
+        ("f1", F1(0.9)),
+        ("F1=0", F1(0.0)),
+        ("far", FalseAcceptRate(0.05)),
+        (" far=0.1 ", FalseAcceptRate(0.1)),
+        ("recall=0.95", KnownRecall(0.95)),
+    ],
+)
+def test_objectives_by_word(text, expected):
+    assert parse_objective(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "speed", "far=x", "far=1.5", "recall=-1", "error=0.1", "far=nan"])
+def test_words_that_are_no_objective(text):
+    with pytest.raises(ValueError, match="There is no objective"):
+        parse_objective(text)

@@ -18,6 +18,7 @@ from openworld.cli.options import (
     LabelColumnOption,
     Missing,
     MissingOption,
+    ObjectiveOption,
     OnError,
     OnErrorOption,
     TextColumnOption,
@@ -65,6 +66,7 @@ def fit(
         int | None,
         typer.Option(help="For all but openworld: dimensions of the learned metric. By default at most 512."),
     ] = None,
+    objective: ObjectiveOption = None,
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
     feature_columns: FeatureColumnsOption = None,
@@ -101,6 +103,7 @@ def fit(
     from openworld.cli.learning import learn_to_file, say_learned
     from openworld.cli.loading import open_data, require_folder
     from openworld.distributed import fit as fit_to
+    from openworld.recognition.threshold import parse_objective
 
     if tau is not None and recognizer in (Recognizer.ncm, Recognizer.openworld):
         raise ValueError(f"--tau has no meaning for {recognizer}; it is for nno and softmax-threshold.")
@@ -108,6 +111,8 @@ def fit(
         raise ValueError(
             "--components has no meaning for openworld; it is for nno, ncm and softmax-threshold."
         )
+    if objective is not None and recognizer is not Recognizer.openworld:
+        raise ValueError(f"--objective has no meaning for {recognizer}; it is for openworld.")
     require_folder(output, report)
     if report is not None:
         need("jinja2", extra="evaluate")
@@ -118,6 +123,8 @@ def fit(
         need_labels=True,
     )
     unfitted = _unfitted(recognizer, tau, components)
+    if objective is not None:
+        unfitted.set_params(objective=parse_objective(objective))
     learned = learn_to_file(fit_to, unfitted, stream, output, dask=dask, cache=cache)
     classes = learned.model.classes_.tolist()
     found = getattr(learned.model, "tau_", None)

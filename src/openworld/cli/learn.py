@@ -16,6 +16,7 @@ from openworld.cli.options import (
     LabelColumnOption,
     Missing,
     MissingOption,
+    ObjectiveOption,
     OnError,
     OnErrorOption,
     TextColumnOption,
@@ -37,6 +38,7 @@ def learn(
         str | None,
         typer.Option(help="The class of all that is in the data, such as a folder of one class."),
     ] = None,
+    objective: ObjectiveOption = None,
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
     text_column: TextColumnOption = None,
@@ -58,13 +60,13 @@ def learn(
 
     from openworld import load as load_model
     from openworld.cli.console import messages, plural
-    from openworld.cli.learning import learn_to_file, say_learned
+    from openworld.cli.learning import learn_to_file, say_learned, with_objective
     from openworld.cli.loading import open_data, require_folder
     from openworld.distributed import learn as learn_from
 
     target = output or model
     require_folder(target)
-    recognizer = load_model(model)
+    recognizer = with_objective(load_model(model), objective)
     stream = open_data(
         data,
         model=recognizer,

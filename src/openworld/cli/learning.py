@@ -80,3 +80,16 @@ def say_learned(
     else:
         messages.print(words)
     report_left_out(stream, learned.n_unlabeled, learned.failures, learned.n_failures)
+
+
+def with_objective(recognizer: Any, objective: str | None) -> Any:
+    """Return the recognizer with its threshold moved to where an objective asks for, if one is given."""
+    if objective is None:
+        return recognizer
+    if not hasattr(recognizer, "set_objective"):
+        raise ValueError(
+            f"--objective has no meaning for a {type(recognizer).__name__}; it is for models of openworld."
+        )
+    from openworld.recognition.threshold import parse_objective
+
+    return recognizer.set_objective(parse_objective(objective))

@@ -88,6 +88,14 @@ MissingOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+ObjectiveOption = Annotated[
+    str | None,
+    typer.Option(
+        "--objective",
+        help="For openworld, what the threshold is to reach: error (known and unknown weigh alike), f1, "
+        "far=0.05 (at most 5 % of the unknown accepted) or recall=0.95 (95 % of the known accepted).",
+    ),
+]
 DaskOption = Annotated[
     str | None,
     typer.Option(

@@ -17,6 +17,7 @@ from openworld.cli.options import (
     LabelColumnOption,
     Missing,
     MissingOption,
+    ObjectiveOption,
     OnError,
     OnErrorOption,
     TextColumnOption,
@@ -56,6 +57,7 @@ def recognize(
     nearest: Annotated[
         int, typer.Option(min=1, help="How many of the nearest classes to tell, with their memberships.")
     ] = 3,
+    objective: ObjectiveOption = None,
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
     text_column: TextColumnOption = None,
@@ -76,6 +78,7 @@ def recognize(
     from openworld import load as load_model
     from openworld.cli.answer_files import ENDINGS
     from openworld.cli.console import messages, need
+    from openworld.cli.learning import with_objective
     from openworld.cli.loading import open_data, report_left_out, require_folder
     from openworld.data.errors import DataError
 
@@ -84,7 +87,7 @@ def recognize(
     require_folder(output, sheet)
     if sheet is not None:
         need("jinja2", extra="images")
-    recognizer = load_model(model)
+    recognizer = with_objective(load_model(model), objective)
     stream = open_data(
         data,
         model=recognizer,

@@ -20,6 +20,7 @@ from openworld.recognition.threshold import (
     MinOpenWorldError,
     OpenWorldError,
     best_threshold,
+    parse_objective,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "Recognizer",
     "SoftmaxThreshold",
     "best_threshold",
+    "parse_objective",
 ]

@@ -97,6 +97,29 @@ class MinOpenWorldError:
 OpenWorldError = MinOpenWorldError  # deprecated: it is an objective, not an exception
 
 
+def parse_objective(text: str) -> Objective:
+    """Return the objective that a word stands for: ``error``, ``f1``, ``far=0.05`` or ``recall=0.95``.
+
+    - ``error``: the smallest open-world error, which weighs known and unknown samples alike
+    - ``f1``, ``f1=0.9``: the best F1, while at least that share of the known samples stays accepted
+    - ``far=0.05``: as many known samples as possible, while at most that share of the unknown is accepted
+    - ``recall=0.95``: as few unknown samples as possible, while at least that share of the known is accepted
+    """
+    word, _, number = text.strip().lower().partition("=")
+    kinds: dict[str, Callable[..., Objective]] = {"f1": F1, "far": FalseAcceptRate, "recall": KnownRecall}
+    try:
+        if word == "error" and not number:
+            return MinOpenWorldError()
+        share = [float(number)] if number else []
+        if word not in kinds or any(not 0 <= value <= 1 for value in share):
+            raise ValueError
+    except ValueError:
+        raise ValueError(
+            f"There is no objective {text!r}. Give error, f1, far=0.05 or recall=0.95, shares from 0 to 1."
+        ) from None
+    return kinds[word](*share)
+
+
 def best_threshold(
     known: ArrayLike,
     unknown: ArrayLike,

@@ -906,3 +906,36 @@ def test_threads_that_predict_after_a_change():
         assert len(found) == 4
         for decision in found:
             np.testing.assert_array_equal(decision, expected)
+
+
+# --- The operating point ---
+
+
+def test_the_operating_point_moves_and_nothing_is_learned_again():
+    model = OpenWorldRecognizer(n_lifted=200).fit(*digits_of(TRAIN, range(6)))
+    scatter = model.statistics_.scatter.copy()
+    test, expected = digits_of(TEST, range(6))
+    unknown = digits_of(TEST, [6, 7, 8, 9])[0]
+    found = {}
+    for objective in (FalseAcceptRate(0.01), MinOpenWorldError(), KnownRecall(0.99)):
+        assert model.set_objective(objective) is model
+        known = np.mean(model.predict(test) == expected)
+        found[type(objective)] = known, np.mean(model.predict(unknown) == -1)
+    assert found[FalseAcceptRate][0] < found[KnownRecall][0]
+    assert found[FalseAcceptRate][1] > found[KnownRecall][1]
+    np.testing.assert_array_equal(model.statistics_.scatter, scatter)
+    again = OpenWorldRecognizer(KnownRecall(0.99), n_lifted=200).fit(*digits_of(TRAIN, range(6)))
+    np.testing.assert_array_equal(model.decision_function(test), again.decision_function(test))
+
+
+def test_an_operating_point_that_cannot_be_found_changes_nothing():
+    class Impossible:
+        def value(self, known, unknown, n_known, n_unknown):
+            return np.full(len(known), -np.inf)
+
+    model = fitted()
+    before = state(model)
+    with pytest.raises(ValueError, match="No threshold reaches"):
+        model.set_objective(Impossible())
+    assert state(model) == before
+    assert model.objective == MinOpenWorldError()

@@ -313,6 +313,18 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._derived = Derived()
         return self
 
+    def set_objective(self, objective: Objective) -> Self:
+        """Move the operating point: find the threshold that another objective asks for, now.
+
+        Nothing is learned again; if no threshold reaches the objective, the model stays as it was.
+        """
+        check_is_fitted(self)
+        with unchanged_on_error(self):
+            self.objective = objective
+            self._derived = Derived()
+            self._current()
+        return self
+
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
         """Do nothing: calibration takes the samples kept of each class into account, new ones too."""
 
