@@ -57,12 +57,12 @@ def test_what_a_file_leaves_out_is_the_papers(tmp_path: Path) -> None:
     [
         ("unknowns = [1]", "An experiment has no unknowns; it has data, n_known,"),
         ("a = 1\nb = 2", "An experiment has no a, b"),
-        ("unknown = [1", "not a sound TOML file"),
-        ("orders = '3'", "orders cannot be '3'; give 5 or so"),
+        ("unknown = [1", "not a valid TOML file"),
+        ("orders = '3'", "orders cannot be '3'; an example is 5"),
         ("orders = 2.5", "orders cannot be 2.5"),
         ("orders = true", "orders cannot be True"),
         ("orders = [3]", "orders cannot be [3]"),
-        ("unknown = ['many']", "unknown cannot be ['many']; give [100, 200, 500] or so"),
+        ("unknown = ['many']", "unknown cannot be ['many']; an example is [100, 200, 500]"),
         ("unknown = [1.5]", "unknown cannot be [1.5]"),
         ("data = [1]", "data cannot be [1]"),
         ("one_by_one = 1", "one_by_one cannot be 1"),
@@ -85,7 +85,7 @@ def test_names_that_are_nothing(tmp_path: Path) -> None:
             named_or_read(name)
     path = tmp_path / "latin.toml"
     path.write_bytes('name = "Köln"'.encode("latin-1"))
-    with pytest.raises(ValueError, match="not a sound TOML file"):
+    with pytest.raises(ValueError, match="not a valid TOML file"):
         named_or_read(str(path))
 
 
