@@ -7,6 +7,7 @@ import logging
 import os
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -136,7 +137,7 @@ def test_workers_on_postgresql(folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["serve"], "name the model"),
+        (["serve"], "openworld serve MODEL"),
         (["serve", "none.ow"], "none.ow"),
         (["serve", "model.ow", "--database", "nonsense"], "database cannot be used"),
         (["serve", "model.ow", "--database", "mysql://x/y"], "mysql is not supported"),
@@ -144,13 +145,22 @@ def test_workers_on_postgresql(folder):
         (["serve", "model.ow", "--config", "none.toml"], "none.toml"),
         (["serve", "model.ow", "--key", "short"], "key"),
         (["export", "model", "out.txt"], "What can be exported"),
-        (["export", "model", "out.ow", "--database", "sqlite:///new.db"], "This database is new"),
-        (["key", "revoke", "nobody"], "no key 'nobody'"),
+        (["export", "model", "out.ow", "--database", "sqlite:///new.db"], "no database new.db"),
+        (["key", "list"], "no database openworld.db"),
+        (["key", "revoke", "nobody"], "no database openworld.db"),
     ],
 )
 def test_mistakes_are_told_in_a_line(run, folder, arguments, words):
     run(*arguments, code=1)
     assert words in run.told
+    assert "Traceback" not in run.err
+    assert list(folder.glob("*.db*")) == []
+
+
+def test_a_port_in_use_is_told_in_a_line(run, folder):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        run("serve", "model.ow", "--port", str(other.getsockname()[1]), code=1)
+    assert "is in use" in run.told
     assert "Traceback" not in run.err
 
 
@@ -165,6 +175,8 @@ def test_keys_are_made_listed_and_revoked(run, folder):
         assert httpx.get(f"{address}/v1/pool").status_code == 401
         headers = {"Authorization": f"Bearer {secret}"}
         assert httpx.get(f"{address}/v1/pool", headers=headers).status_code == 200
+    run("key", "revoke", "nobody", code=1)
+    assert "no key 'nobody'" in run.told
     run("key", "revoke", "ann")
     assert "revoked" in run("key", "list")
 

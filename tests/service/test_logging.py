@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 
 import pytest
+import structlog
+
+from openworld.service.logging import set_up_logging
 
 
 @pytest.fixture
@@ -12,12 +16,6 @@ def url(tmp_path):
 
 
 def test_logs_are_lines_of_json(client, monkeypatch):
-    import logging
-
-    import structlog
-
-    from openworld.service.logging import set_up_logging
-
     before, config = logging.getLogger().handlers[:], structlog.get_config()
     level, stream = logging.getLogger().level, io.StringIO()
     try:
@@ -36,3 +34,25 @@ def test_logs_are_lines_of_json(client, monkeypatch):
         ("/v1/samples/99", 404, "warning")
     ]
     assert lines[-1]["event"] == "by hand"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "colored"), [(True, None, True), (True, "1", False), (False, None, False)]
+)
+def test_logs_for_people_have_colors_on_a_terminal_only(monkeypatch, terminal, no_color, colored):
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    before, level, config = logging.getLogger().handlers[:], logging.getLogger().level, structlog.get_config()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    try:
+        monkeypatch.setattr("sys.stderr", stream)
+        set_up_logging("info", "console")
+        structlog.get_logger("openworld").warning("something", number=1)
+    finally:
+        logging.getLogger().handlers[:] = before
+        logging.getLogger().setLevel(level)
+        structlog.configure(**config)
+    assert "something" in stream.getvalue()
+    assert ("\x1b[" in stream.getvalue()) is colored

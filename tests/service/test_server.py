@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from openworld.service.results import Refused
-from openworld.service.server import address, check_may_listen
+from openworld.service.server import address, check_may_listen, check_port
 
 
 @pytest.fixture
@@ -31,3 +33,14 @@ def test_listening_to_others_needs_a_key(world, settings_of):
 def test_addresses():
     assert address("127.0.0.1", 80) == "http://127.0.0.1:80"
     assert address("::1", 80) == "http://[::1]:80"
+
+
+def test_a_port_in_use_is_said_plainly(settings_of):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(Refused, match=rf"Port {port} of 127\.0\.0\.1 is in use.*--port 0"):
+            check_port(settings_of(port=port))
+    check_port(settings_of(port=port))
+    check_port(settings_of(port=0))
+    with pytest.raises(Refused, match=r"Cannot listen on 192\.0\.2\.1"):  # of no machine: for documentation
+        check_port(settings_of(host="192.0.2.1", port=0))

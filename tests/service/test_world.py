@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import openworld.model_file.documents as documents
-from openworld import model_file
+from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer, model_file
 from openworld.service.results import (
     ClusterDraft,
     Conflict,
@@ -433,3 +433,30 @@ def test_recognition_goes_on_while_people_label(world: World, things: Draw) -> N
     assert world.model.version == 6
     world.rescorer.wait(timeout=30)
     world.close()
+
+
+def test_a_mistyped_database_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="openworld serve MODEL"):
+        World.open(f"sqlite:///{tmp_path / 'typo.db'}")
+    with pytest.raises(FileNotFoundError, match="no model"):
+        World.open(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "no model.ow")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("recognizer", ["nno", "0.1"])
+def test_labels_that_are_numbers_are_served_as_texts(tmp_path: Path, recognizer: str) -> None:
+    X = np.vstack([np.random.default_rng(kind).normal(20 * kind, 0.5, (12, 4)) for kind in range(12)])
+    y = np.repeat(np.arange(12), 12)
+    model = (
+        NearestNonOutlier(EuclideanMetric(standardize=False), tau=3.0)
+        if recognizer == "nno"
+        else OpenWorldRecognizer(n_lifted=0, refresh_growth=0.1)
+    ).fit(X, y)
+    url, far = f"sqlite:///{tmp_path / 'world.db'}", np.full((1, 4), 1000.0)
+    for _ in range(2):  # the same model is recognized the second time
+        with World.open(url, model) as world:
+            answers = world.recognize(np.vstack([X, far]), remember=False)
+            expected = [None if label == -1 else str(label) for label in model.predict(X).tolist()]
+            assert answers.labels == [*expected, None]
+            assert np.array_equal(answers.judgement.decision[:-1], model.judge(X).decision)
+            assert _labels(world) == sorted(map(str, range(12)))

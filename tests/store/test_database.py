@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, insert, inspect, select, text
 
 import openworld.store
 from openworld.store import Database
-from openworld.store.tables import descriptions, metadata
+from openworld.store.tables import descriptions, metadata, samples
 
 MIGRATIONS = Path(openworld.store.__file__).parent / "migrations"
 
@@ -161,3 +161,20 @@ def test_sqlite_flushes_every_commit_and_keeps_a_write_ahead_log(tmp_path: Path)
 def test_a_database_that_cannot_hold_a_world_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"on disk|not supported"):
         Database(url)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_postgresql_is_reached_by_its_usual_url(url: str, scheme: str) -> None:
+    database = Database(url.replace("postgresql+psycopg", scheme))
+    try:
+        with database.read() as connection:
+            assert connection.execute(select(samples.c.id)).all() == []
+    finally:
+        database.close()
+
+
+def test_a_mistyped_name_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no database .*typo\.db: check its name"):
+        Database(f"sqlite:///{tmp_path / 'typo.db'}", create=False)
+    assert list(tmp_path.iterdir()) == []

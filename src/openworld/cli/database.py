@@ -11,7 +11,7 @@ import typer
 DatabaseOption = Annotated[
     str | None,
     typer.Option(
-        help="URL of the database: sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME. "
+        help="URL of the database: sqlite:///FILE or postgresql://USER@HOST/NAME. "
         "Left out: OPENWORLD_DATABASE, else sqlite:///openworld.db.",
         show_default=False,
     ),

@@ -41,7 +41,7 @@ def create(
     """Make a key and print its secret, which is not stored: keep it."""
     from openworld.cli.console import messages
 
-    with _api_keys(database) as keys:
+    with _api_keys(database, create=True) as keys:
         secret = keys.create(name, role.value)
     if as_json:
         typer.echo(json.dumps({"name": name, "role": role.value, "secret": secret}))
@@ -78,7 +78,7 @@ def _described(key: Any) -> dict[str, str | None]:
 
 
 @contextmanager
-def _api_keys(url: str | None) -> Iterator[ApiKeys]:
+def _api_keys(url: str | None, *, create: bool = False) -> Iterator[ApiKeys]:
     from openworld.cli.console import need
 
     need("sqlalchemy", "pydantic_settings", extra="service")
@@ -87,7 +87,7 @@ def _api_keys(url: str | None) -> Iterator[ApiKeys]:
     from openworld.store import Database
 
     with plain_errors():
-        database = Database(load_settings(database=url).database)
+        database = Database(load_settings(database=url).database, create=create)
         try:
             yield ApiKeys(database)
         finally:

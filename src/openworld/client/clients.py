@@ -1,10 +1,10 @@
-"""The two clients, which differ in how they send a call."""
+"""The two clients, which differ in how they send a request."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from openworld.client.calls import Call
@@ -18,23 +18,33 @@ T = TypeVar("T")
 
 
 class ServiceError(Exception):
-    """The service refused; the text says why.
+    """The service refused a request, or could not be reached; the text says why.
 
     Attributes
     ----------
-    status : int
-        The HTTP status.
+    status : int or None
+        The HTTP status; None where no response came.
     hint : str or None
         What to do about it.
     """
 
-    def __init__(self, status: int, detail: str, hint: str | None = None) -> None:
+    def __init__(self, status: int | None, detail: str, hint: str | None = None) -> None:
         super().__init__(detail if hint is None else f"{detail} {hint}")
         self.status, self.hint = status, hint
 
 
+@contextmanager
+def _told(url: object) -> Iterator[None]:
+    """Raise errors of the connection as `ServiceError`."""
+    try:
+        yield
+    except _httpx().TransportError as error:
+        detail = f"No response from {url}: {str(error) or type(error).__name__}."
+        raise ServiceError(None, detail, "Is the service running there?") from error
+
+
 def _checked(response: httpx.Response) -> httpx.Response:
-    """Return an answer, or raise what it refuses."""
+    """Return a response, or raise `ServiceError` where it is a refusal."""
     if response.is_success:
         return response
     try:
@@ -45,7 +55,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
 
 
 class _Lines:
-    """Puts the lines of an event stream together to events."""
+    """Parses the lines of an event stream."""
 
     def __init__(self) -> None:
         self._parts: dict[str, str] = {}
@@ -72,8 +82,8 @@ def _options(url: str, key: str | None, timeout: float, transport: Any) -> dict[
 class Client(Endpoints, AbstractContextManager["Client"]):
     """A client of the service.
 
-    A request whose connection is lost is sent once more; what changes something goes under a key by which the
-    service does it once.
+    A request whose connection is lost is sent once more. Requests that change something have an
+    Idempotency-Key, so that the service does them once.
 
     Parameters
     ----------
@@ -84,7 +94,7 @@ class Client(Endpoints, AbstractContextManager["Client"]):
     timeout : float, default=60.0
         Seconds to wait for an answer.
     transport : httpx transport, optional
-        How requests are sent, for tests.
+        Sends the requests, for tests.
 
     Examples
     --------
@@ -105,21 +115,26 @@ class Client(Endpoints, AbstractContextManager["Client"]):
         self._http = _httpx().Client(**_options(url, key, timeout, transport))
 
     def send(self, call: Call[T]) -> T:
-        """Send a request and return what is made of the answer, or raise `ServiceError`.
+        """Send a request, once more where the connection is lost, and return the parsed response.
 
-        Where the connection is lost it is sent once more.
+        Raises
+        ------
+        ServiceError
+            If the service refuses the request, or cannot be reached.
         """
         request = call.request()
-        try:
-            response = self._http.request(**request)
-        except _httpx().TransportError:
-            response = self._http.request(**request)
+        with _told(self._http.base_url):
+            try:
+                response = self._http.request(**request)
+            except _httpx().TransportError:
+                response = self._http.request(**request)
         return call.parse(_checked(response))
 
     def events(self) -> Iterator[Event]:
         """Yield what happens at the service, as it happens."""
         lines = _Lines()
-        with self._http.stream("GET", "/v1/events", timeout=None) as response:
+        stream = self._http.stream("GET", "/v1/events", timeout=None)
+        with _told(self._http.base_url), stream as response:
             if not response.is_success:
                 response.read()
             for line in _checked(response).iter_lines():
@@ -147,26 +162,25 @@ class AsyncClient(Endpoints, AbstractAsyncContextManager["AsyncClient"]):
         self._http = _httpx().AsyncClient(**_options(url, key, timeout, transport))
 
     async def send(self, call: Call[T]) -> T:
-        """Send a request and return what is made of the answer, or raise `ServiceError`.
-
-        Where the connection is lost it is sent once more.
-        """
+        """Send a request; see `Client.send`."""
         request = call.request()
-        try:
-            response = await self._http.request(**request)
-        except _httpx().TransportError:
-            response = await self._http.request(**request)
+        with _told(self._http.base_url):
+            try:
+                response = await self._http.request(**request)
+            except _httpx().TransportError:
+                response = await self._http.request(**request)
         return call.parse(_checked(response))
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield what happens at the service, as it happens."""
         lines = _Lines()
-        async with self._http.stream("GET", "/v1/events", timeout=None) as response:
-            if not response.is_success:
-                await response.aread()
-            async for line in _checked(response).aiter_lines():
-                if (event := lines.add(line)) is not None:
-                    yield event
+        with _told(self._http.base_url):
+            async with self._http.stream("GET", "/v1/events", timeout=None) as response:
+                if not response.is_success:
+                    await response.aread()
+                async for line in _checked(response).aiter_lines():
+                    if (event := lines.add(line)) is not None:
+                        yield event
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,9 +1,11 @@
-"""What can be asked of the service, each endpoint once."""
+"""The endpoints of the service that the clients have."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -13,13 +15,16 @@ from numpy.typing import ArrayLike
 from openworld.client.calls import Call, endpoint
 from openworld.client.records import Json, Outcome, Page, Recognized
 
+Image = str | PathLike[str] | bytes
+Images = Image | Iterable[Image]
+
 
 def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _act(path: str, **body: Any) -> Call[Any]:
-    return Call("POST", path, {"json": _given(**body)}, once=True)
+def _post(path: str, **body: Any) -> Call[Any]:
+    return Call("POST", path, {"json": _given(**body)}, idempotent=True)
 
 
 def _get(path: str, **query: Any) -> Call[Any]:
@@ -32,14 +37,28 @@ def _npy(X: ArrayLike) -> bytes:
     return file.getvalue()
 
 
+def _files(images: Images) -> list[tuple[str, tuple[str, bytes]]]:
+    """Return pictures as the files of a form; those given by path are read."""
+    if isinstance(images, str | bytes | PathLike):
+        images = [images]
+    return [("files", _file(i, image)) for i, image in enumerate(images)]
+
+
+def _file(number: int, image: Image) -> tuple[str, bytes]:
+    """Return name and content."""
+    if isinstance(image, bytes):
+        return str(number), image
+    return Path(image).name, Path(image).read_bytes()
+
+
 def _class(label: str) -> str:
     return f"/v1/classes/{quote(label, safe='')}"
 
 
 class Endpoints:
-    """What can be asked of the service.
+    """The methods of both clients.
 
-    Recognizing goes without a key: a sample that is sent twice is one sample, `seen` twice.
+    `recognize` sends no Idempotency-Key: a sample that is sent twice is stored once, and `seen` twice.
     """
 
     @endpoint
@@ -55,30 +74,26 @@ class Endpoints:
         return Call("POST", "/v1/recognize", {"json": body})
 
     @endpoint
-    def recognize_images(
-        images: Iterable[bytes], remember: bool = True, nearest: int = 5
-    ) -> Call[Recognized]:
-        """Name pictures, given as the bytes of their files, with a model that was fitted on pictures."""
-        files = [("files", (f"{i}", image)) for i, image in enumerate(images)]
+    def recognize_images(images: Images, remember: bool = True, nearest: int = 5) -> Call[Recognized]:
+        """Name pictures, given as paths or as bytes, with a model that was fitted on pictures."""
         query = {"remember": str(remember).lower(), "nearest": nearest}
-        return Call("POST", "/v1/recognize/images", {"files": files, "params": query})
+        return Call("POST", "/v1/recognize/images", {"files": _files(images), "params": query})
 
     @endpoint
     def learn(X: ArrayLike, labels: Sequence[str]) -> Call[Outcome]:
         """Learn labelled samples, of known and of new classes."""
-        return _act("/v1/learn", vectors=np.asarray(X).tolist(), labels=list(labels))
+        return _post("/v1/learn", vectors=np.asarray(X).tolist(), labels=list(labels))
 
     @endpoint
     def learn_texts(texts: Sequence[str], labels: Sequence[str]) -> Call[Outcome]:
         """Learn labelled texts."""
-        return _act("/v1/learn", texts=list(texts), labels=list(labels))
+        return _post("/v1/learn", texts=list(texts), labels=list(labels))
 
     @endpoint
-    def learn_images(images: Iterable[bytes], labels: Sequence[str]) -> Call[Outcome]:
-        """Learn labelled pictures."""
-        files = [("files", (f"{i}", image)) for i, image in enumerate(images)]
-        form = {"files": files, "data": {"labels": list(labels)}}
-        return Call("POST", "/v1/learn/images", form, once=True)
+    def learn_images(images: Images, labels: Sequence[str]) -> Call[Outcome]:
+        """Learn labelled pictures, given as paths or as bytes."""
+        form = {"files": _files(images), "data": {"labels": list(labels)}}
+        return Call("POST", "/v1/learn/images", form, idempotent=True)
 
     @endpoint
     def pool(after: str | None = None, limit: int = 100, **filters: Any) -> Call[Page]:
@@ -87,33 +102,33 @@ class Endpoints:
 
     @endpoint
     def clusters() -> Call[Json]:
-        """List the clusters of the pool, and how far the clustering is."""
+        """List the clusters of the pool, and the progress of the clustering."""
         return _get("/v1/clusters")
 
     @endpoint
     def label(sample_ids: Sequence[int], label: str) -> Call[Outcome]:
         """Give samples a label, and learn them."""
-        return _act("/v1/label", sample_ids=list(sample_ids), label=label)
+        return _post("/v1/label", sample_ids=list(sample_ids), label=label)
 
     @endpoint
     def label_cluster(cluster_id: int, label: str, without: Sequence[int] = ()) -> Call[Outcome]:
         """Give the samples of a cluster a label, except some, and learn them."""
-        return _act("/v1/label", cluster_id=cluster_id, label=label, without=list(without))
+        return _post("/v1/label", cluster_id=cluster_id, label=label, without=list(without))
 
     @endpoint
     def dismiss(sample_ids: Sequence[int], reason: str = "") -> Call[Outcome]:
-        """Take samples out of the pool that are no class, or bad input."""
-        return _act("/v1/dismiss", sample_ids=list(sample_ids), reason=reason)
+        """Take samples out of the pool that belong to no class, or are bad input."""
+        return _post("/v1/dismiss", sample_ids=list(sample_ids), reason=reason)
 
     @endpoint
     def accept(sample_id: int, label: str) -> Call[Outcome]:
         """Say that a rejected sample is of a known class."""
-        return _act("/v1/accept", sample_id=sample_id, label=label)
+        return _post("/v1/accept", sample_id=sample_id, label=label)
 
     @endpoint
     def feedback(reviews: list[Json]) -> Call[Outcome]:
         """Review recognized samples: each a dict of `sample_id` and one of `right`, `label`, `unknown`."""
-        return _act("/v1/feedback", reviews=reviews)
+        return _post("/v1/feedback", reviews=reviews)
 
     @endpoint
     def quality() -> Call[list[Json]]:
@@ -131,31 +146,31 @@ class Endpoints:
     ) -> Call[list[Outcome]]:
         """Rename or describe a class."""
         body = _given(label=new_label, description=description)
-        return Call("PATCH", _class(label), {"json": body}, once=True)
+        return Call("PATCH", _class(label), {"json": body}, idempotent=True)
 
     @endpoint
     def merge_classes(labels: Sequence[str], into: str) -> Call[Outcome]:
         """Make one class of several."""
-        return _act("/v1/classes/merge", labels=list(labels), into=into)
+        return _post("/v1/classes/merge", labels=list(labels), into=into)
 
     @endpoint
     def forget(label: str) -> Call[Outcome]:
         """Forget a class; its samples return to the pool."""
-        return Call("DELETE", _class(label), once=True)
+        return Call("DELETE", _class(label), idempotent=True)
 
     @endpoint
     def undo(event_id: int | None = None) -> Call[Outcome]:
-        """Undo an act: by default one's last."""
-        return _act("/v1/undo", event_id=event_id)
+        """Undo an event: by default your last one."""
+        return _post("/v1/undo", event_id=event_id)
 
     @endpoint
     def redo(event_id: int | None = None) -> Call[Outcome]:
-        """Do an undone act again: by default what one undid last."""
-        return _act("/v1/redo", event_id=event_id)
+        """Redo an event: by default the one you undid last."""
+        return _post("/v1/redo", event_id=event_id)
 
     @endpoint
     def history(before: int | None = None, limit: int = 100) -> Call[list[Json]]:
-        """List acts, newest first."""
+        """List events, newest first."""
         return _get("/v1/history", before=before, limit=limit)
 
     @endpoint
@@ -165,12 +180,12 @@ class Endpoints:
 
     @endpoint
     def activate(version: int) -> Call[Outcome]:
-        """Go back to the model of an earlier version."""
-        return _act(f"/v1/versions/{version}/activate")
+        """Roll back to the model of an earlier version."""
+        return _post(f"/v1/versions/{version}/activate")
 
     @endpoint
     def progress() -> Call[dict[str, int]]:
-        """Count samples by state, everyone's and one's own."""
+        """Count samples by state, of everyone and of yourself."""
         return _get("/v1/progress")
 
     @endpoint

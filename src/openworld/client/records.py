@@ -1,4 +1,4 @@
-"""What the service answers, as typed dictionaries."""
+"""Responses of the service, as typed dictionaries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Recognized(TypedDict):
 
 
 class Outcome(TypedDict):
-    """What an act did; `event_id` is None where there was nothing to do."""
+    """The outcome of an event; `event_id` is None where there was nothing to do."""
 
     event_id: int | None
     kind: str

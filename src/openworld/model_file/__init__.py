@@ -4,7 +4,7 @@
 what is particular to a kind of model stands in a file of its own.
 """
 
-from openworld.model_file.documents import FORMAT_VERSION
+from openworld.model_file.documents import FORMAT_VERSION, with_text_labels
 from openworld.model_file.file import digest, dumps, load, loads, read_description, save, verify
 from openworld.model_file.packing import ModelFileError
 
@@ -18,4 +18,5 @@ __all__ = [
     "read_description",
     "save",
     "verify",
+    "with_text_labels",
 ]

@@ -20,7 +20,7 @@ from openworld.model_file.packing import (
     unpack_labels,
 )
 from openworld.recognition import NearestClassMean, NearestNonOutlier, OpenWorldRecognizer, SoftmaxThreshold
-from openworld.recognition.validation import as_array, check_unknown_label
+from openworld.recognition.validation import as_array, check_unknown_label, default_unknown_label
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
@@ -82,6 +82,27 @@ def restore(document: Document, arrays: Arrays) -> Any:
     if (extractor := document.get("extractor")) is not None:  # models of plain vectors have none
         model.extractor_ = _sound_extractor(extractor)
     return model
+
+
+def with_text_labels(model: Any) -> Any:
+    """Return a copy of a recognizer whose labels are texts: class 7 becomes "7". Nothing else changes."""
+    document, arrays = describe(model)
+    labels = model.statistics_.labels
+    texts = list(map(_as_text, labels))
+    document["classes"] = pack_labels(texts)
+    document["unknown_label"] = pack_labels([default_unknown_label(texts)])
+    document["parameters"]["unknown_label"] = None
+    if "classes" in document["metric"]:
+        document["metric"]["classes"] = pack_labels(list(map(_as_text, model.metric_.classes_.tolist())))
+    if document.get("state") is not None:  # "10" is before "9"
+        before, after = (np.argsort(as_array(names), kind="stable") for names in (labels, texts))
+        order = np.argsort(before)[after]
+        arrays |= {name: arrays[name][order] for name in open_world_models.SORTED_BY_LABEL}
+    return restore(document, arrays)
+
+
+def _as_text(label: Any) -> str:
+    return label.decode() if isinstance(label, bytes) else str(label)
 
 
 def _check_predicts(model: Any, document: Document) -> None:

@@ -36,6 +36,9 @@ from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoreIndex, ScoringModel, sorted_classes
 
+# Arrays of the state with one value for each class, in the order of the sorted labels.
+SORTED_BY_LABEL = ("rows", "penalties", "factors", "radii")
+
 
 def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
     """Return what is particular to this recognizer, brought up to date where it can predict."""
@@ -74,7 +77,7 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         arrays["length_scatter"] = np.array([lengths.class_scatter(label)[0, 0] for label in labels])
     if state is not None:
         scoring = state[1]
-        arrays |= {name: getattr(scoring, name) for name in ("rows", "penalties", "factors", "radii")}
+        arrays |= {name: getattr(scoring, name) for name in SORTED_BY_LABEL}
         arrays["vectors"] = scoring.vectors.rows
         if scoring.index is not None:
             centroids, lists = scoring.index.training

@@ -1,4 +1,4 @@
-"""The web application: everything put together."""
+"""The web application, composed of its parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from openworld.service.api import (
 )
 from openworld.service.api.errors import add_handlers
 from openworld.service.auth.authentication import Authenticator
-from openworld.service.auth.sessions import Sessions, session_secret
+from openworld.service.auth.sessions import COOKIE, Sessions, session_secret
 from openworld.service.batcher import Batcher
 from openworld.service.clustering_job import ClusteringJob
 from openworld.service.inputs import Inputs
@@ -39,9 +39,15 @@ from openworld.service.world import World
 
 _ROUTERS = (recognize, pool, labels, classes, history, exports, events, session, probes)
 
+_SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key. Not needed before the first."},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+}
+
 
 def open_world(settings: ServiceSettings, model: Any = None) -> World:
-    """Open the world of some settings; `model`, where given, is begun with in place of the settings' file."""
+    """Open the world of some settings; `model`, if given, takes the place of the file in the settings."""
     if model is None and settings.model is not None:
         model = load(settings.model)
     if model is not None and "refresh_growth" in model.get_params():
@@ -61,17 +67,18 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
 
 
 def create_app(world: World, settings: ServiceSettings, *, close_world: bool = False) -> FastAPI:
-    """Return the application that serves a world; with `close_world` it closes it at its own end."""
+    """Return the application that serves a world; with `close_world` it closes the world at shutdown."""
     state = _state(world, settings)
     app = FastAPI(
         title="openworld",
         version=__version__,
         description="Recognition in an open world: name the known, say unknown to the rest, learn it.",
         openapi_url="/v1/openapi.json",
-        docs_url=None,  # it would load scripts from elsewhere
+        docs_url=None,  # it would load scripts from another site
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # see Metrics and Observation
-        lifespan=_living(close_world),
+        lifespan=_lifespan(close_world),
+        generate_unique_id_function=lambda route: route.name,  # operation ids, names in generated clients
     )
     app.state.service = state
     app.router.routes.append(arrays.route)
@@ -109,7 +116,7 @@ def _state(world: World, settings: ServiceSettings) -> State:
     )
 
 
-def _living(close_world: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(close_world: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         state: State = app.state.service
@@ -127,11 +134,19 @@ def _living(close_world: bool) -> Callable[[FastAPI], AbstractAsyncContextManage
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Describe the API, with the route that FastAPI does not know of."""
+    """Describe the API: with the route that FastAPI does not know, ways to authenticate, files as binary."""
     if app.openapi_schema is None:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
         schema["paths"][arrays.PATH] = arrays.description()
+        schema["components"]["securitySchemes"] = _SECURITY_SCHEMES
+        for operation in (operation for path in schema["paths"].values() for operation in path.values()):
+            if "403" in operation["responses"]:  # it needs a role
+                operation["security"] = [{name: []} for name in _SECURITY_SCHEMES]
+        for component in schema["components"]["schemas"].values():
+            for value in component.get("properties", {}).values():
+                if "contentMediaType" in value.get("items", {}):  # generators take it for a text
+                    value["items"] = {"type": "string", "format": "binary"}
         app.openapi_schema = schema
     return app.openapi_schema

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import structlog
 from anyio import CapacityLimiter, to_thread
 from numpy.typing import NDArray
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 THUMBNAIL_SIDE = 128
 
+_log = structlog.get_logger("openworld.inputs")
+
 _REQUESTS_AT_ONCE = 2  # with pictures: each may take 300 MB, and all processors
 _NO_SAMPLES = "No samples were given."
 
@@ -44,6 +47,22 @@ class Inputs:
         self._extractor: Extractor | None = None
         self._lock = threading.Lock()
         self._turns = CapacityLimiter(_REQUESTS_AT_ONCE)
+
+    def prepare(self) -> None:
+        """Load the extractor of the model, if it names one.
+
+        Raises
+        ------
+        Refused
+            If a package that it needs is not installed. A file that is missing is only logged: the service
+            can do without it as long as it gets vectors.
+        """
+        try:
+            _ = self.kind
+        except Conflict as error:
+            if isinstance(error.__cause__, ImportError):
+                raise Refused(f"This model takes pictures or texts, and cannot read them. {error}") from error
+            _log.warning("extractor not available", reason=str(error))
 
     @property
     def kind(self) -> Kind | None:

@@ -169,5 +169,3 @@ def check_serves(model: Any) -> None:
             f"A {type(model).__name__} cannot be served: use OpenWorldRecognizer or NearestNonOutlier, which "
             "answer unknown by distance."
         )
-    if model.classes_.dtype.kind != "U":
-        raise Refused("This model's labels are numbers; a service needs names: fit it with text labels.")

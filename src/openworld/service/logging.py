@@ -1,8 +1,9 @@
-"""Structured logs: one line for each event, in JSON or for people."""
+"""Structured logs: one line for each record, in JSON or for people."""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any
 
@@ -13,7 +14,7 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def set_up_logging(level: str, form: str) -> None:
-    """Have structlog, and the libraries that use the standard library, write to the error stream."""
+    """Send the records of structlog, and of libraries that use `logging`, to the error stream."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -28,7 +29,9 @@ def set_up_logging(level: str, form: str) -> None:
             structlog.processors.JSONRenderer(),
         ]
     else:
-        ends = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+        plain = structlog.dev.plain_traceback
+        ends = [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),

@@ -1,16 +1,17 @@
-"""The server process: listens, serves, and ends without cutting anyone off."""
+"""The server process: start, worker processes, graceful shutdown."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import parent_process
 from pathlib import Path
-from socket import socket
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
@@ -21,6 +22,7 @@ from pydantic import SecretStr
 from uvicorn.supervisors import Multiprocess
 
 from openworld.service.app import create_app, open_world
+from openworld.service.inputs import Inputs
 from openworld.service.logging import set_up_logging
 from openworld.service.results import Refused
 from openworld.service.settings import PREFIX, ServiceSettings, load_settings
@@ -37,33 +39,51 @@ def serve(
     model: Any = None,
     alongside: Callable[[State], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Serve until a signal comes (SIGTERM or SIGINT); requests under way are finished.
+    """Serve until SIGTERM or SIGINT; requests in progress are finished.
 
     Parameters
     ----------
     settings : ServiceSettings
     say : callable
-        Told the address, once it is listened to.
+        Called with the address once the server listens.
     model : fitted recognizer, optional
-        What a new database begins with, in place of the settings' file.
+        The first model of a new database, in place of the file in the settings.
     alongside : callable, optional
-        Given the service's state, returns a context that lasts while one process serves, as to stream
-        samples in.
+        Called with the state of the service; returns a context that lasts while one process serves, for
+        example to stream samples in.
     """
     set_up_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_SECONDS)
+    check_port(settings)
     if settings.workers > 1:
         _serve_with_workers(settings, say)
         return
     with open_world(settings, model) as world:
         check_may_listen(settings, world)
         app = create_app(world, settings)
+        app.state.service.inputs.prepare()
         with alongside(app.state.service):
             _Server(_config(app, settings), app.state.service, say).run()
 
 
+def check_port(settings: ServiceSettings) -> None:
+    """Refuse an address that cannot be listened on, before anything else is done."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        socket.create_server((settings.host, settings.port), family=family).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Refused(
+                f"Port {settings.port} of {settings.host} is in use, perhaps by another openworld serve. "
+                "Choose another with --port, or let it find a free one with --port 0."
+            ) from error
+        raise Refused(
+            f"Cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}."
+        ) from error
+
+
 def check_may_listen(settings: ServiceSettings, world: World) -> None:
-    """Refuse to let others in without a key, themselves or through a proxy on this machine."""
+    """Refuse to serve others without a key, directly or through a proxy on this machine."""
     if (settings.is_loopback and not settings.allowed_hosts) or settings.key is not None:
         return
     keys = world.keys.all()
@@ -80,13 +100,13 @@ def check_may_listen(settings: ServiceSettings, world: World) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Says the address, and ends the streams of events first: they would never end by themselves."""
+    """Reports its address, and ends event streams at shutdown: they would never end by themselves."""
 
     def __init__(self, config: uvicorn.Config, state: State, say: Callable[[str], object]) -> None:
         super().__init__(config)
         self._state, self._say = state, say
 
-    async def startup(self, sockets: list[socket] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.servers:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
@@ -97,13 +117,13 @@ class _Server(uvicorn.Server):
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
-    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._state.broadcast.close()
         await super().shutdown(sockets)
 
 
 def address(host: str, port: int) -> str:
-    """Return where a browser finds the service."""
+    """Return the URL of the service."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -124,17 +144,18 @@ def _config(app: FastAPI | str, settings: ServiceSettings, **more: Any) -> uvico
 
 
 def _serve_with_workers(settings: ServiceSettings, say: Callable[[str], object]) -> None:
-    if not settings.database.startswith("postgresql"):
+    if not settings.database.startswith("postgres"):
         raise Refused(
-            f"{settings.workers} workers need PostgreSQL: an SQLite database is one process's. Give "
-            "--database postgresql+psycopg://..., or --workers 1."
+            f"{settings.workers} workers need PostgreSQL: one process alone uses an SQLite database. Give "
+            "--database postgresql://..., or --workers 1."
         )
-    with open_world(settings) as world:  # what is wrong is told once, and not by every worker
+    with open_world(settings) as world:  # errors are reported once, not by every worker
         check_may_listen(settings, world)
+        Inputs(world, settings).prepare()
     _to_environment(settings.model_copy(update={"model": None}))
     config = _config("openworld.service.server:application", settings, factory=True, workers=settings.workers)
     listening = config.bind_socket()
-    listening.listen(config.backlog)  # who comes before the workers are ready waits
+    listening.listen(config.backlog)  # connections wait until the workers are ready
     say(address(*listening.getsockname()[:2]))
     with TemporaryDirectory() as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
@@ -142,7 +163,7 @@ def _serve_with_workers(settings: ServiceSettings, say: Callable[[str], object])
 
 
 def _to_environment(settings: ServiceSettings) -> None:
-    """Write settings where processes that are started from here read them."""
+    """Write settings to the environment, where the worker processes read them."""
     for name, value in settings:
         if isinstance(value, SecretStr):
             value = value.get_secret_value()
@@ -164,7 +185,7 @@ def application() -> FastAPI:
 
 
 def _end_with_parent() -> None:
-    """End this worker in good order when the process that started it is gone, even by `kill -9`."""
+    """Shut this worker down when the process that started it has ended, even by `kill -9`."""
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -59,19 +59,21 @@ class World:
         Parameters
         ----------
         url : str
-            Of SQLAlchemy: ``sqlite:///file.db`` or ``postgresql+psycopg://...``.
+            ``sqlite:///file.db`` or ``postgresql://...``.
         base_model : path of a model file or fitted recognizer, optional
-            The first model of a new database. An existing database refuses any other than its own.
+            The first model of a new database; labels that are numbers become texts. An existing database
+            refuses any other than its own.
         alone : bool, default=True
             Refuse an SQLite file that another process has opened so. Without it, to read beside a server.
         """
         return cls(url, base_model, settings, alone)
 
     def __init__(self, url: str, base_model: Any, settings: WorldSettings, alone: bool) -> None:
-        self._database = Database(url)
+        first = None if base_model is None else _model_bytes(base_model)
+        self._database = Database(url, create=first is not None)
         self.notifications = Notifications()
         try:
-            _store_first_model(self._database, base_model)
+            _store_first_model(self._database, first)
             if alone:
                 self._database.lock()
             log = self.event_log = EventLog(self._database, settings, self.notifications)
@@ -131,9 +133,8 @@ class World:
         self.close()
 
 
-def _store_first_model(database: Database, base_model: str | PathLike[str] | Any | None) -> None:
+def _store_first_model(database: Database, data: bytes | None) -> None:
     """Store the first model of a new database; refuse another model for an existing one."""
-    data = None if base_model is None else _model_bytes(base_model)
     model = None if data is None else from_bytes(data)
     with database.write() as connection:
         histories = events.snapshot_histories(connection)
@@ -160,10 +161,13 @@ def _store_first_model(database: Database, base_model: str | PathLike[str] | Any
 
 
 def _model_bytes(base_model: str | PathLike[str] | Any) -> bytes:
-    if isinstance(base_model, str | PathLike):
-        return Path(base_model).read_bytes()
-    check_serves(base_model)
-    return model_file.dumps(base_model)
+    """Return a model as the bytes of its file, with labels as texts; refuse one that cannot be served."""
+    data = Path(base_model).read_bytes() if isinstance(base_model, str | PathLike) else None
+    model: Any = base_model if data is None else model_file.loads(data)
+    check_serves(model)
+    if model.classes_.dtype.kind != "U":
+        model, data = model_file.with_text_labels(model), None
+    return model_file.dumps(model) if data is None else data
 
 
 def _same_model(one: bytes, other: bytes) -> bool:

@@ -34,7 +34,9 @@ class Database:
     Parameters
     ----------
     url : str
-        ``sqlite:///file.db`` or ``postgresql+psycopg://user@host/name``.
+        ``sqlite:///file.db`` or ``postgresql://user@host/name``.
+    create : bool, default=True
+        Whether an SQLite file that does not exist is created; otherwise it is an error.
     check : bool, default=True
         Look for damage in an SQLite file first, for a few seconds at most.
 
@@ -44,16 +46,23 @@ class Database:
         Whether several servers may use it at once.
     """
 
-    def __init__(self, url: str, *, check: bool = True) -> None:
+    def __init__(self, url: str, *, create: bool = True, check: bool = True) -> None:
         self.url = make_url(url)
+        if self.url.drivername in ("postgresql", "postgres"):
+            self.url = self.url.set(drivername="postgresql+psycopg")
         self._is_sqlite = self.url.get_backend_name() == "sqlite"
         self.is_shared = not self._is_sqlite
         if not self._is_sqlite and self.url.drivername != "postgresql+psycopg":
             raise ValueError(
-                f"{self.url.drivername} is not supported: use sqlite:///file.db or postgresql+psycopg://..."
+                f"{self.url.drivername} is not supported: use sqlite:///file.db or postgresql://..."
             )
         if self._is_sqlite and self.url.database in (None, "", ":memory:"):
             raise ValueError("A world needs a database on disk: give a file, as in sqlite:///world.db.")
+        if self._is_sqlite and not create and not Path(str(self.url.database)).exists():
+            raise FileNotFoundError(
+                f"There is no database {self.url.database}: check its name. A new one begins with a "
+                f"model, as in openworld serve MODEL --database {url}"
+            )
         self._file = SqliteFile(str(self.url.database)) if self._is_sqlite else None
         self._is_open = self._write_failed = False
         self.engine = create_engine(self.url, pool_size=16, max_overflow=48, pool_pre_ping=self.is_shared)

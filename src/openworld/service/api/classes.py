@@ -34,7 +34,7 @@ def classes(
 
 
 @router.post("/merge", responses=errors(404, 409))
-def merge(body: MergeClassesBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def merge_classes(body: MergeClassesBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
     """Make one class of several."""
     return request.append(person, lambda: service.world.classes.merge(body.labels, body.into, person.name))
 
@@ -48,7 +48,7 @@ def class_info(
 
 
 @router.patch("/{label:path}", responses=errors(404, 409))
-def change(
+def change_class(
     label: ClassLabel, body: ClassBody, service: Service, person: Labeller, request: Idempotent
 ) -> list[Outcome]:
     """Rename or describe a class, or both; each is an event that can be undone."""
@@ -65,6 +65,6 @@ def change(
 
 
 @router.delete("/{label:path}", responses=errors(404, 409))
-def forget(label: ClassLabel, service: Service, person: Admin, request: Idempotent) -> Outcome:
+def forget_class(label: ClassLabel, service: Service, person: Admin, request: Idempotent) -> Outcome:
     """Forget a class; its stored samples return to the pool."""
     return request.append(person, lambda: service.world.classes.forget(label, person.name))

@@ -25,7 +25,7 @@ NDJSON, BINARY = "application/x-ndjson", "application/octet-stream"
 
 
 @router.get("/labelled", response_class=Response, responses={200: {"content": {NDJSON: {}, BINARY: {}}}})
-def labelled(
+def export_labelled(
     service: Service,
     _: Viewer,
     format: Annotated[Literal["ndjson", "npz"], Query(description="Lines of JSON, or X and y.")] = "ndjson",
@@ -37,13 +37,13 @@ def labelled(
 
 
 @router.get("/log", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
-def log(service: Service, _: Viewer) -> Response:
+def export_log(service: Service, _: Viewer) -> Response:
     """Return every event, oldest first, as lines of JSON."""
     return _file(log_lines(service.world), "log.ndjson", NDJSON)
 
 
 @router.get("/model", response_class=Response, responses={200: {"content": {BINARY: {}}}})
-def model(service: Service, _: Viewer) -> Response:
+def export_model(service: Service, _: Viewer) -> Response:
     """Return the model in use as a file that `openworld.load` reads."""
     return _file(model_file(service.world), "model.ow", BINARY)
 

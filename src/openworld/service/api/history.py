@@ -64,7 +64,7 @@ def versions(
 
 
 @router.get("/versions/compare", responses=errors(404))
-def compare(a: Id, b: Id, service: Service, _: Viewer) -> VersionComparison:
+def compare_versions(a: Id, b: Id, service: Service, _: Viewer) -> VersionComparison:
     """Tell how version b differs from version a."""
     found = service.world.history.compare(a, b)
     return VersionComparison(
@@ -89,6 +89,6 @@ def rescored(
 
 
 @router.post("/versions/{version}/activate", responses=errors(404, 409))
-def activate(version: VersionId, service: Service, person: Admin, request: Idempotent) -> Outcome:
+def activate_version(version: VersionId, service: Service, person: Admin, request: Idempotent) -> Outcome:
     """Roll back to the model of an earlier version, as a new version."""
     return request.append(person, lambda: service.world.history.rollback(version, person.name))

@@ -66,7 +66,7 @@ def sample(sample_id: SampleId, service: Service, _: Viewer) -> Sample:
 
 
 @samples_router.get("/samples/{sample_id}/similar", responses=errors(404))
-def similar(
+def similar_samples(
     sample_id: SampleId, service: Service, _: Viewer, n: Annotated[int, Query(ge=1, le=500)] = 20
 ) -> list[SimilarSample]:
     """List the pending samples nearest to one."""
@@ -119,13 +119,15 @@ def pool_map(service: Service, _: Viewer) -> PoolPlaces:
 
 
 @clusters_router.post("/merge", responses=errors(404, 409))
-def merge(body: MergeClustersBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def merge_clusters(
+    body: MergeClustersBody, service: Service, person: Labeller, request: Idempotent
+) -> Outcome:
     """Make one cluster of several."""
     return request.append(person, lambda: service.world.clusters.merge(body.cluster_ids, person.name))
 
 
 @clusters_router.post("/refresh", status_code=202)
-def refresh(service: Service, _: Labeller) -> dict[str, str]:
+def refresh_clusters(service: Service, _: Labeller) -> dict[str, str]:
     """Cluster the pool again, in the background."""
     service.clustering.refresh()
     return {"status": "accepted"}
@@ -138,19 +140,19 @@ def cluster(cluster_id: ClusterId, service: Service, _: Viewer) -> Cluster:
 
 
 @clusters_router.post("/{cluster_id}/lease", responses=errors(404, 409))
-def lease(cluster_id: ClusterId, service: Service, person: Labeller) -> Cluster:
+def lease_cluster(cluster_id: ClusterId, service: Service, person: Labeller) -> Cluster:
     """Lease a cluster, or renew the lease, so that nobody else works on it."""
     return service.world.clusters.lease(cluster_id, person.name)
 
 
 @clusters_router.delete("/{cluster_id}/lease", status_code=204, response_class=Response)
-def release(cluster_id: ClusterId, service: Service, person: Labeller) -> None:
+def release_cluster(cluster_id: ClusterId, service: Service, person: Labeller) -> None:
     """End the lease of a cluster."""
     service.world.clusters.release(cluster_id, person.name)
 
 
 @clusters_router.post("/{cluster_id}/split", responses=errors(404, 409))
-def split(
+def split_cluster(
     cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller, request: Idempotent
 ) -> Outcome:
     """Move some samples of a cluster to a new one."""

@@ -13,7 +13,7 @@ router = APIRouter(prefix="/v1/session", tags=["session"], responses=errors(401,
 
 
 @router.get("")
-def session(request: Request, service: Service) -> SessionInfo:
+def get_session(request: Request, service: Service) -> SessionInfo:
     """Tell who one is."""
     person = service.auth.identify(request)
     return SessionInfo(

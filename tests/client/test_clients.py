@@ -191,9 +191,26 @@ def test_an_act_whose_answer_got_lost_is_sent_again_and_done_once(address):
 
 def test_a_connection_that_stays_lost_is_told(address):
     losing = _LosingTransport(9)
-    with Client(address, transport=losing) as client, pytest.raises(httpx.ReadError):
+    with Client(address, transport=losing) as client, pytest.raises(ServiceError) as lost:
         client.progress()
     assert len(losing.keys) == 2
+    assert lost.value.status is None
+    assert isinstance(lost.value.__cause__, httpx.ReadError)
+
+
+def test_a_service_that_is_not_there_is_named():
+    url = "http://127.0.0.1:9"  # the port of "discard", which nobody listens on
+
+    async def ask() -> None:
+        async with AsyncClient(url) as client:
+            await client.progress()
+
+    with Client(url) as client:
+        for asked in (client.progress, lambda: next(client.events()), lambda: asyncio.run(ask())):
+            with pytest.raises(
+                ServiceError, match=r"No response from http://127\.0\.0\.1:9.* running there\?"
+            ):
+                asked()
 
 
 def test_every_endpoint_is_documented():
@@ -201,3 +218,40 @@ def test_every_endpoint_is_documented():
     assert len(endpoints) > 20
     for value in endpoints.values():
         assert inspect.getdoc(value)
+
+
+def test_methods_show_their_signature():
+    with Client() as client:
+        expected = "(X: 'ArrayLike', remember: 'bool' = True, nearest: 'int' = 5) -> 'Recognized'"
+        assert str(inspect.signature(client.recognize)) == expected
+        assert client.recognize.__qualname__ == "Client.recognize"
+        assert client.recognize.__doc__ == Client.recognize.__doc__
+        assert client.export_model.__name__ == "export_model"
+    assert str(inspect.signature(Client.recognize)) == expected
+
+
+def test_pictures_are_given_by_path_or_as_bytes(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(b"the picture")
+    sent = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.read())
+        return httpx.Response(200, json={})
+
+    with Client(transport=httpx.MockTransport(answer)) as client:
+        for images in ([str(path), b"other bytes"], path, str(path)):
+            client.recognize_images(images)
+        client.learn_images([path], ["a"])
+        with pytest.raises(FileNotFoundError):
+            client.recognize_images(["no such file.jpg"])
+    assert len(sent) == 4
+    for body in sent:
+        assert b'filename="a.jpg"' in body
+        assert b"the picture" in body
+    assert b"other bytes" in sent[0]
+
+
+def test_a_method_is_called_through_the_class_as_well(address):
+    with Client(address) as client:
+        assert Client.progress(client) == client.progress()
