@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import expect
 
+from openworld.service.results import PoolFilter
+
 
 def test_nearest_first_with_distances_and_digits(site: Any, tabs: Any) -> None:
     tab = tabs(site)
@@ -46,6 +48,8 @@ def test_search_and_near_duplicates(site: Any, tabs: Any) -> None:
 
 def test_a_class_on_top_of_another_is_warned_of(site: Any, tabs: Any) -> None:
     shapes = site.shapes
+    if left := site.world.pool.ids(PoolFilter(clustered=False)):
+        site.world.labels.dismiss(left, "", "ann")
     middle = shapes["features"](shapes["draw"]("circle", 20)).mean(axis=0)
     aside = np.zeros_like(middle)
     aside[-1] = 1.5 * shapes["TAU"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from openworld.service.results import ClusterDraft
+from openworld.service.results import ClusterDraft, PoolFilter
 
 
 def _selected(page: Page) -> list[int]:
@@ -114,6 +114,7 @@ def test_merge_in_the_list_and_undo(site: Any, tab: Any) -> None:
 
 
 def test_merge_and_split_in_the_workbench(site: Any, tab: Any) -> None:
+    others = [cluster.size for cluster in site.world.clusters.all() if cluster.id > 2]
     page = tab.open("/unknowns/group?cluster=1")
     page.keyboard.press("m")
     page.get_by_role("dialog").get_by_role("button", name="Cluster 2").click()
@@ -125,7 +126,35 @@ def test_merge_and_split_in_the_workbench(site: Any, tab: Any) -> None:
     page.keyboard.press("p")
     expect(page.locator("#outcome")).to_contain_text("3 samples split off into a new cluster")
     expect(page.locator(".tile")).to_have_count(22)
-    assert sorted(cluster.size for cluster in site.world.clusters.all()) == [3, 8, 9, 22]
+    assert sorted(cluster.size for cluster in site.world.clusters.all()) == sorted([3, *others, 22])
+
+
+def test_a_loose_cluster_is_not_selected_and_can_be_split_in_two(site: Any, tab: Any) -> None:
+    clusters = site.world.clusters.all()
+    first, second = (site.world.pool.ids(PoolFilter(cluster=cluster.id)) for cluster in clusters[:2])
+    keep = [ClusterDraft(site.world.pool.ids(PoolFilter(cluster=c.id)), c.medoid, c.id) for c in clusters[2:]]
+    loose = ClusterDraft([*first, *second], first[0], clusters[0].id, 0.4, 0.5, True)
+    site.world.clusters.replace([loose, *keep])
+    page = tab.open("/")
+    expect(page.locator(".chip.loose")).to_have_count(1)
+    page.select_option("#order", "uncertain")
+    expect(page.locator(".card").first).to_contain_text("loose")
+    page.locator(".card").first.click()
+    expect(page.locator("#loose")).to_contain_text("probably holds several classes")
+    expect(page.locator("#selected-count")).to_have_text("0")
+    page.get_by_role("button", name="Split in two").click()
+    expect(page.locator("#outcome")).to_contain_text("split off into a new cluster")
+    sizes = [cluster.size for cluster in site.world.clusters.all()]
+    assert sum(sizes) == sum(cluster.size for cluster in clusters)
+    assert len(sizes) == 4
+
+
+def test_finer_and_coarser(site: Any, tab: Any) -> None:
+    page = tab.open("/")
+    page.get_by_role("button", name="Finer").click()
+    expect(page.locator(".toast")).to_contain_text("Clustering again, finer")
+    page.get_by_role("button", name="Coarser").click()
+    expect(page.locator("#granularity")).to_have_attribute("data-finer", "0")
 
 
 def test_x_asks_then_dismisses_and_can_be_undone(site: Any, tab: Any) -> None:

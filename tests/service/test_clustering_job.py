@@ -63,6 +63,18 @@ def test_samples_are_clustered_in_the_metric_space_of_the_model(world, things, m
     np.testing.assert_array_equal(found, models("nno").metric_.transform(X))
 
 
+def test_estimates_are_stored_and_the_granularity_is_used(world, things):
+    job = ClusteringJob(world, 0.0, lambda *_: None)
+    _fill(world, things)
+    job.run_once()
+    assert all(0 < cluster.purity < 1 for cluster in world.clusters.all() if cluster.purity is not None)
+    assert {cluster.loose for cluster in world.clusters.all()} == {False}
+    job.set_finer(-8)
+    assert job.finer == -8
+    job.run_once()
+    assert len(world.clusters.all()) < 3
+
+
 def test_an_empty_pool(world):
     job = ClusteringJob(world, 0.0, lambda *_: None)
     assert job.run_once() == 0

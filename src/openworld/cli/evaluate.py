@@ -15,7 +15,8 @@ def evaluate(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard; or a .toml file."
+            help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard, discovery, loop; "
+            "or a .toml file."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and report.")] = Path(
@@ -54,9 +55,14 @@ def evaluate(
 
     need("matplotlib", "jinja2", extra="evaluate")
     from openworld.evaluation.experiment import named_or_read
+    from openworld.evaluation.pool_experiments import POOL_EXPERIMENTS
     from openworld.evaluation.report import write_report
     from openworld.evaluation.run import run_experiment
 
+    if experiment in POOL_EXPERIMENTS:
+        settings = {"data": tuple(data) if data else None, "orders": orders, "seed": seed}
+        _evaluate_pool(experiment, {k: v for k, v in settings.items() if v is not None}, output, as_json)
+        return
     changes: dict[str, Any] = {
         "data": tuple(data) if data else None,
         "recognizers": tuple(recognizer) if recognizer else None,
@@ -76,6 +82,26 @@ def evaluate(
         progress.update(progress.done, progress.total, "Drawing")
         page = write_report(output)
     _tell(output, page, as_json=as_json)
+
+
+def _evaluate_pool(name: str, settings: dict[str, Any], output: Path, as_json: bool) -> None:
+    """Run an experiment on the unknown pool."""
+    import json
+
+    from openworld.cli.console import Progress, messages
+    from openworld.evaluation.pool_experiments import POOL_EXPERIMENTS, run
+
+    chosen = POOL_EXPERIMENTS[name].kind(**settings)
+    for data in chosen.data:
+        _extract(data)
+    with Progress(name) as progress:
+        page = run(
+            name, chosen, output, lambda done, total, what: progress.update(done, total, f"{name}: {what}")
+        )
+    if as_json:
+        typer.echo(json.dumps({"report": str(page)}))
+    else:
+        messages.print(f"Wrote {page}.")
 
 
 def _extract(name: str) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,19 +11,15 @@ from numpy.typing import NDArray
 from sklearn.cluster import DBSCAN, HDBSCAN, KMeans
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.neighbors import NearestNeighbors
-from threadpoolctl import threadpool_limits
 
 from openworld.data.dataset import Dataset
 from openworld.discovery import PoolSpace, find_clusters
 from openworld.discovery.clusters import MIN_SIZE
 from openworld.discovery.linkage import few_dimensions
-from openworld.evaluation.datasets import load
 from openworld.evaluation.split import Split, make_split
-from openworld.features.cache_folder import write_atomic
 from openworld.recognition import OpenWorldRecognizer
 
 Labels = NDArray[np.intp]
-Progress = Callable[[int, int, str], None]
 Row = dict[str, Any]
 
 COLUMNS = ("data", "order", "K", "U", "method", "measure", "value")
@@ -65,37 +58,6 @@ class Pool:
     vectors: NDArray[np.floating[Any]]
     truth: Labels
     of_unknown_class: NDArray[np.bool_]
-
-
-def run_discovery(
-    experiment: DiscoveryExperiment, output: Path, progress: Progress | None = None
-) -> list[Row]:
-    """Measure every class order of every data set, and write `results.csv` and `run.json` into a folder.
-
-    Finished class orders are kept in the folder's `parts`; an interrupted run resumes there.
-    """
-    parts = output / "parts"
-    parts.mkdir(parents=True, exist_ok=True)
-    jobs = [(data, order) for data in experiment.data for order in range(experiment.orders)]
-    rows: list[Row] = []
-    for done, (data, order) in enumerate(jobs):
-        if progress is not None:
-            progress(done, len(jobs), f"{Path(data).stem}, order {order + 1}")
-        stem = "".join(c if c.isalnum() else "_" for c in Path(data).stem)
-        part = parts / f"discovery-{stem}-{experiment.seed}-{order}-{experiment.n_known}.json"
-        if not part.is_file():
-            with threadpool_limits(1):
-                found = list(measure_order(experiment, load(data), order))
-            write_atomic(part, json.dumps(found).encode())
-        rows += json.loads(part.read_text(encoding="utf-8"))
-    if progress is not None:
-        progress(len(jobs), len(jobs), "done")
-    with (output / "results.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    (output / "run.json").write_text(json.dumps({"experiment": asdict(experiment)}, indent=1))
-    return rows
 
 
 def measure_order(experiment: DiscoveryExperiment, dataset: Dataset, order: int) -> Iterator[Row]:

@@ -14,14 +14,15 @@ import structlog
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from openworld.discovery import Cancelled, Cluster, PoolMap, PoolSpace, find_clusters, map_2d
+from openworld.discovery import Cancelled, Cluster, PoolMap, PoolSpace, find_clusters, map_2d, split
 from openworld.discovery.clusters import MIN_SIZE
-from openworld.service.results import ClusterDraft
+from openworld.service.results import ClusterDraft, NotFound, PoolFilter
 from openworld.service.world import World
 
 _PAGE = 10_000
 _ENOUGH_NEW = 0.02  # share of the pool that triggers a run
 _POLLS_PER_SECOND = 4
+_FINER = "finer"
 _log = structlog.get_logger("openworld.clustering")
 
 
@@ -78,6 +79,25 @@ class ClusteringJob:
         self._wanted.set()
 
     @property
+    def finer(self) -> int:
+        """How many steps finer than the known classes the pool is clustered; negative for coarser."""
+        value = self._world.replicas.shared(_FINER)
+        return 0 if value is None else int(value)
+
+    def set_finer(self, steps: int) -> None:
+        """Cluster the pool anew with another granularity, on all servers from now on."""
+        self._world.replicas.share(_FINER, str(steps).encode())
+        self.refresh()
+
+    def parts(self, cluster_id: int) -> list[list[int]]:
+        """Return the parts into which a cluster falls, the largest first."""
+        ids = np.array(self._world.pool.ids(PoolFilter(cluster=cluster_id)), dtype=np.int64)
+        if not len(ids):
+            raise NotFound(f"There is no cluster {cluster_id}, or nothing is left in it.")
+        with threadpool_limits(1):
+            return [part.tolist() for part in split(self._vectors(ids, self._space()), ids)]
+
+    @property
     def state(self) -> JobState:
         """The progress."""
         return self._state
@@ -128,14 +148,14 @@ class ClusteringJob:
         try:
             ids, previous = self._pending()
             with threadpool_limits(1):
-                with self._world.model.reading() as (model, _):
-                    space = PoolSpace.of(model)
+                space = self._space()
                 vectors = self._vectors(ids, space)
                 found = find_clusters(
                     vectors,
                     ids,
                     previous,
                     known=space.known,
+                    finer=self.finer,
                     progress=self._progress,
                     cancelled=self._closing.is_set,
                 )
@@ -146,6 +166,9 @@ class ClusteringJob:
                         _viewing_order(cluster),
                         int(cluster.medoid),
                         cluster.id if cluster.id in previous else None,
+                        cluster.purity,
+                        cluster.novelty,
+                        cluster.loose,
                     )
                     for cluster in found.clusters
                 ]
@@ -164,6 +187,10 @@ class ClusteringJob:
         names, starts = np.unique(clusters[order], return_index=True)
         members = dict(zip(names.tolist(), np.split(ids[order], starts[1:]), strict=True)) if len(ids) else {}
         return ids, {name: group.tolist() for name, group in members.items() if name >= 0}
+
+    def _space(self) -> PoolSpace:
+        with self._world.model.reading() as (model, _):
+            return PoolSpace.of(model)
 
     def _vectors(self, ids: NDArray[np.int64], space: PoolSpace) -> NDArray[np.floating[Any]]:
         """Return the samples in the space in which they are clustered."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from sqlalchemy import Connection
 
@@ -14,6 +15,15 @@ from openworld.service.results import Cluster, ClusterDraft, Conflict, NotFound,
 from openworld.service.validation import check_name
 from openworld.store import clusters
 
+Order = Literal["gain", "uncertain", "different"]
+
+# As `discovery.look_first`; a cluster that a person made is taken to be pure and new.
+_KEYS: dict[Order, Callable[[Cluster], float]] = {
+    "gain": lambda cluster: -cluster.size * (1.0 if cluster.purity is None else cluster.purity),
+    "uncertain": lambda cluster: 1.0 if cluster.purity is None else cluster.purity,
+    "different": lambda cluster: -(1.0 if cluster.novelty is None else cluster.novelty),
+}
+
 
 class Clusters:
     """The clusters and their leases."""
@@ -22,10 +32,11 @@ class Clusters:
         self._log, self._database = log, log.database
         self._notifications, self._lease_seconds = notifications, lease_seconds
 
-    def all(self) -> list[Cluster]:
-        """List the clusters that have pending samples, largest first."""
+    def all(self, order: Order = "gain") -> list[Cluster]:
+        """List the clusters that have pending samples, in the order to look at them."""
         with self._database.read() as connection:
-            return clusters.cluster_list(connection)
+            found = clusters.cluster_list(connection)
+        return sorted(found, key=lambda cluster: (_KEYS[order](cluster), cluster.id))
 
     def get(self, cluster_id: int) -> Cluster:
         """Return one cluster, or raise `NotFound`."""

@@ -48,6 +48,11 @@ class Pool:
             raise NotFound(f"There is no sample {sample_id}.")
         return found[sample_id]
 
+    def some(self, sample_ids: Sequence[int]) -> list[Sample]:
+        """Return the samples that exist of those asked for."""
+        with self._database.read() as connection:
+            return list(samples.find(connection, sample_ids).values())
+
     def thumbnail(self, sample_id: int) -> bytes:
         """Return the picture of a sample, or raise `NotFound`."""
         with self._database.read() as connection:

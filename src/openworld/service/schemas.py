@@ -148,7 +148,13 @@ class MergeClustersBody(Body):
 class SplitBody(Body):
     """Samples to move from a cluster to a new one."""
 
-    sample_ids: Ids
+    sample_ids: Ids | None = Field(None, description="Without them, the part that differs most is moved.")
+
+
+class GranularityBody(Body):
+    """How fine the clusters are to be."""
+
+    finer: int = Field(ge=-8, le=8, description="Steps finer than the known classes; negative for coarser.")
 
 
 class ClassBody(Body):
@@ -255,6 +261,7 @@ class ClusterList(BaseModel):
     done: int
     total: int
     unclustered: int = Field(description="Pending samples that are not in a cluster.")
+    finer: int = Field(description="Steps finer than the known classes; negative for coarser.")
 
 
 class PoolPlaces(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +12,8 @@ from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, sele
 from openworld.store.records import Cluster, ClusterDraft
 from openworld.store.samples import chunks
 from openworld.store.tables import LARGEST_ID, clusters, samples
+
+_COLUMNS = ("id", "medoid", "pinned", "holder", "held_until", "purity", "novelty", "loose")
 
 
 def cluster_list(connection: Connection) -> list[Cluster]:
@@ -30,7 +33,7 @@ def cluster(connection: Connection, cluster_id: int) -> Cluster | None:
 
 
 def _select() -> Any:
-    columns = [clusters.c[name] for name in ("id", "medoid", "pinned", "holder", "held_until")]
+    columns = [clusters.c[name] for name in _COLUMNS]
     members = and_(samples.c.cluster_id == clusters.c.id, samples.c.state == "pending")
     return select(*columns, func.count().label("size")).join(samples, members)
 
@@ -38,7 +41,7 @@ def _select() -> Any:
 def _cluster(row: Row[Any]) -> Cluster:
     found = Cluster(**row._mapping)
     if found.held_until is not None and found.held_until <= datetime.now(UTC):
-        return Cluster(found.id, found.medoid, found.size, found.pinned, None, None)
+        return dataclasses.replace(found, holder=None, held_until=None)
     return found
 
 
@@ -74,10 +77,11 @@ def replace(connection: Connection, drafts: Sequence[ClusterDraft]) -> list[int]
             ids.append(draft.id)
             continue
         if draft.id is not None and draft.id in known:
-            connection.execute(update(clusters).where(clusters.c.id == draft.id).values(medoid=draft.medoid))
             ids.append(draft.id)
         else:
             ids.append(create(connection, draft.medoid, pinned=False))
+        found = {name: getattr(draft, name) for name in ("medoid", "purity", "novelty", "loose")}
+        connection.execute(update(clusters).where(clusters.c.id == ids[-1]).values(found))
         rows += [{"b_id": i, "b_to": ids[-1], "b_rank": rank} for rank, i in enumerate(draft.members)]
     if rows:
         connection.execute(
@@ -99,7 +103,8 @@ def move(connection: Connection, sample_ids: Sequence[int], into: int) -> None:
     """Move samples into a cluster and pin it: a person decided so."""
     for some in chunks(sample_ids):
         connection.execute(update(samples).where(samples.c.id.in_(some)).values(cluster_id=into))
-    connection.execute(update(clusters).where(clusters.c.id == into).values(pinned=True))
+    estimates = {"purity": None, "novelty": None, "loose": False}
+    connection.execute(update(clusters).where(clusters.c.id == into).values(pinned=True, **estimates))
 
 
 def move_back(connection: Connection, moved: Mapping[str, Sequence[int]], out_of: int) -> None:

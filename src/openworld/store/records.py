@@ -95,7 +95,11 @@ class PoolFilter:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster of unknown samples. `pinned`: merged or split by a person, so clustering leaves it alone."""
+    """A cluster of unknown samples. `pinned`: merged or split by a person, so clustering leaves it alone.
+
+    `purity` is the estimated share of its commonest class, `novelty` how different it is from the known
+    classes, from 0; both None for a cluster that a person made. `loose`: it probably holds several classes.
+    """
 
     id: int
     medoid: int
@@ -103,15 +107,21 @@ class Cluster:
     pinned: bool
     holder: str | None
     held_until: datetime | None
+    purity: float | None = None
+    novelty: float | None = None
+    loose: bool = False
 
 
 @dataclass(frozen=True)
 class ClusterDraft:
-    """A cluster found by the clustering job: members from typical to outlying; `id` None for a new one."""
+    """A cluster found by the clustering job: members in the order to show; `id` None for a new one."""
 
     members: Sequence[int]
     medoid: int
     id: int | None = None
+    purity: float | None = None
+    novelty: float | None = None
+    loose: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
 )
 from sqlalchemy.types import TypeDecorator
 
@@ -109,6 +110,10 @@ clusters = Table(
     Column("holder", Text),
     Column("held_until", UtcTime),
     Column("created_at", UtcTime, nullable=False),
+    # Estimates of the clustering job; NULL for a cluster that a person made.
+    Column("purity", Float),
+    Column("novelty", Float),
+    Column("loose", Boolean, nullable=False, server_default=false()),
     sqlite_autoincrement=True,
 )
 

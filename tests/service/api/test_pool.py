@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openworld.service.results import ClusterDraft
+from openworld.service.results import ClusterDraft, PoolFilter
 
 
 def test_pages_follow_each_other_without_gap(client, unknown):
@@ -90,6 +90,48 @@ def test_merging_and_splitting(client, clusters, unknown):
     assert client.post("/v1/clusters/merge", json={"cluster_ids": [clusters[0], 99]}).status_code == 404
     wrong = client.post(f"/v1/clusters/{clusters[0]}/split", json={"sample_ids": [99]})
     assert wrong.status_code == 422
+
+
+def test_a_cluster_can_be_split_without_saying_where(client, world, things):
+    ids = {kind: list(world.recognize(things(kind, 8)).sample_ids) for kind in (5, 6)}
+    (cluster,) = world.clusters.replace([ClusterDraft([*ids[5], *ids[6]], ids[5][0], None, 0.4, 0.9, True)])
+    assert client.get(f"/v1/clusters/{cluster}").json()["loose"] is True
+    assert client.post(f"/v1/clusters/{cluster}/split", json={}).json()["samples"] == 8
+    sizes = {
+        found["id"]: (found["size"], found["loose"])
+        for found in client.get("/v1/clusters").json()["clusters"]
+    }
+    assert sorted(sizes.values()) == [(8, False), (8, True)]
+    (left,) = (number for number in sizes if number != cluster)
+    assert sorted(world.pool.ids(PoolFilter(cluster=left))) in (sorted(ids[5]), sorted(ids[6]))
+    assert client.post("/v1/clusters/99/split", json={}).status_code == 404
+
+
+def test_three_orders(client, world, unknown):
+    big, pure, new = world.clusters.replace(
+        [
+            ClusterDraft(unknown[:3], unknown[0], None, 0.3, 0.5, True),
+            ClusterDraft(unknown[3:5], unknown[3], None, 0.9, 0.1),
+            ClusterDraft(unknown[5:], unknown[5], None, 0.95, 0.8),
+        ]
+    )
+
+    def order(name):
+        return [
+            found["id"] for found in client.get("/v1/clusters", params={"order": name}).json()["clusters"]
+        ]
+
+    assert order("gain") == [pure, new, big]
+    assert order("uncertain") == [big, pure, new]
+    assert order("different") == [new, big, pure]
+    assert client.get("/v1/clusters", params={"order": "size"}).status_code == 422
+
+
+def test_granularity_is_kept_and_has_bounds(client):
+    assert client.get("/v1/clusters").json()["finer"] == 0
+    assert client.post("/v1/clusters/granularity", json={"finer": 2}).status_code == 202
+    assert client.get("/v1/clusters").json()["finer"] == 2
+    assert client.post("/v1/clusters/granularity", json={"finer": 9}).status_code == 422
 
 
 def test_a_cluster_is_held_by_one_person(client, clusters, world, unknown):

@@ -11,10 +11,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Labeller, Viewer
+from openworld.service.clusters import Order
 from openworld.service.inputs import media_type
 from openworld.service.results import Cluster, Outcome, PoolFilter, Sample, State
 from openworld.service.schemas import (
     ClusterList,
+    GranularityBody,
     Id,
     MergeClustersBody,
     PoolPlaces,
@@ -93,15 +95,22 @@ def thumbnail(sample_id: SampleId, service: Service, _: Viewer, request: Request
 
 
 @clusters_router.get("")
-def clusters(service: Service, _: Viewer) -> ClusterList:
-    """List the clusters, largest first."""
+def clusters(
+    service: Service,
+    _: Viewer,
+    order: Annotated[
+        Order, Query(description="Expected gain, least pure, or least like known classes first.")
+    ] = "gain",
+) -> ClusterList:
+    """List the clusters in the order to look at them."""
     state = service.clustering.state
     return ClusterList(
-        clusters=service.world.clusters.all(),
+        clusters=service.world.clusters.all(order),
         running=state.running,
         done=state.done,
         total=state.total,
         unclustered=service.world.pool.count(PoolFilter(clustered=False)),
+        finer=service.clustering.finer,
     )
 
 
@@ -133,6 +142,13 @@ def refresh_clusters(service: Service, _: Labeller) -> dict[str, str]:
     return {"status": "accepted"}
 
 
+@clusters_router.post("/granularity", status_code=202)
+def granularity(body: GranularityBody, service: Service, _: Labeller) -> dict[str, str]:
+    """Make the clusters finer or coarser: cluster the pool again, in the background."""
+    service.clustering.set_finer(body.finer)
+    return {"status": "accepted"}
+
+
 @clusters_router.get("/{cluster_id}", responses=errors(404))
 def cluster(cluster_id: ClusterId, service: Service, _: Viewer) -> Cluster:
     """Return one cluster; its samples are at /v1/pool?cluster=ID."""
@@ -155,10 +171,15 @@ def release_cluster(cluster_id: ClusterId, service: Service, person: Labeller) -
 def split_cluster(
     cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller, request: Idempotent
 ) -> Outcome:
-    """Move some samples of a cluster to a new one."""
-    return request.append(
-        person, lambda: service.world.clusters.split(cluster_id, body.sample_ids, person.name)
-    )
+    """Move some samples of a cluster to a new one: those given, or the part that differs most."""
+
+    def chosen() -> list[int]:
+        if body.sample_ids is not None:
+            return body.sample_ids
+        _, *others = service.clustering.parts(cluster_id)
+        return [sample_id for part in others for sample_id in part]
+
+    return request.append(person, lambda: service.world.clusters.split(cluster_id, chosen(), person.name))
 
 
 router.include_router(samples_router)

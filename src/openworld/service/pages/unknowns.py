@@ -8,9 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from openworld.service.clusters import Order
 from openworld.service.pages.page import page, person, render, world_of
 from openworld.service.results import Cluster, PoolFilter
 from openworld.service.schemas import Id
+from openworld.service.state import get_state
 from openworld.service.world import World
 
 _CARDS = 48
@@ -20,10 +22,10 @@ router = APIRouter()
 
 
 @router.get("/")
-def unknowns(request: Request) -> HTMLResponse:
-    """Show the clusters of the pool, largest first."""
+def unknowns(request: Request, order: Order = "gain") -> HTMLResponse:
+    """Show the clusters of the pool, in the order to look at them."""
     world = world_of(request)
-    clusters = world.clusters.all()
+    clusters = world.clusters.all(order)
     return page(
         request,
         "unknowns.html",
@@ -31,22 +33,27 @@ def unknowns(request: Request) -> HTMLResponse:
         unclustered=world.pool.count(PoolFilter(clustered=False)),
         n_classes=len(world.classes.all()),
         n_features=world.model.n_features,
-        **_cards(world, clusters, 0, person(request).name),
+        finer=get_state(request).clustering.finer,
+        **_cards(world, clusters, 0, person(request).name, order),
     )
 
 
 @router.get("/unknowns/cards")
-def cards(request: Request, start: Annotated[int, Query(ge=0, le=10**6)]) -> HTMLResponse:
+def cards(
+    request: Request, start: Annotated[int, Query(ge=0, le=10**6)], order: Order = "gain"
+) -> HTMLResponse:
     """Return more cards of the list."""
     world = world_of(request)
-    return render("cards.html", **_cards(world, world.clusters.all(), start, person(request).name))
+    found = world.clusters.all(order)
+    return render("cards.html", **_cards(world, found, start, person(request).name, order))
 
 
-def _cards(world: World, clusters: list[Cluster], start: int, me: str) -> dict[str, Any]:
+def _cards(world: World, clusters: list[Cluster], start: int, me: str, order: Order) -> dict[str, Any]:
     shown = clusters[start : start + _CARDS]
     rows = [(c, world.pool.page(PoolFilter(cluster=c.id), limit=_PREVIEWED).samples) for c in shown]
     end = start + _CARDS
-    return {"cards": rows, "mine": me, "next_start": end if end < len(clusters) else None}
+    more = end if end < len(clusters) else None
+    return {"cards": rows, "mine": me, "order": order, "next_start": more}
 
 
 @router.get("/map")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
@@ -141,10 +142,14 @@ def sample(request: Request, sample_id: Id) -> HTMLResponse:
 
 @dataclass(frozen=True)
 class Option:
-    """A label to choose, with its distance where the class is one of the nearest."""
+    """A label to choose, with its distance where the class is one of the nearest.
+
+    `share` is the share of the samples whose nearest class it is.
+    """
 
     label: str
     distance: float | None
+    share: float = 0.0
 
 
 @router.post("/unknowns/hints")
@@ -175,7 +180,7 @@ def hints(
     others = list(counts) if search.strip() else _recent(world, person(request).name, counts)
     return render(
         "hints.html",
-        options=_options(preview.nearest, others, search),
+        options=_options(preview.nearest, others, search, _shares(world, ids[:_JUDGED])),
         preview=preview if label.strip() else None,
         learned_from=counts.get(preview.label, 0),
         recognized_as=_recognized_as(world, ids[:_JUDGED]),
@@ -188,10 +193,20 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 10]
 
 
-def _options(nearest: Sequence[Near], labels: Sequence[str], search: str) -> list[Option]:
+def _shares(world: World, ids: Sequence[int]) -> dict[str, float]:
+    """Return the share of the samples that are nearest to each class."""
+    nearest = [sample.nearest[0].label for sample in world.pool.some(ids) if sample.nearest]
+    return {label: count / len(ids) for label, count in Counter(nearest).items()}
+
+
+def _options(
+    nearest: Sequence[Near], labels: Sequence[str], search: str, shares: Mapping[str, float]
+) -> list[Option]:
     """Return the nearest classes, then others with the search in their names: what begins with it first."""
     wanted = search.strip().casefold()
-    near = [Option(n.label, n.distance) for n in nearest if wanted in n.label.casefold()]
+    near = [
+        Option(n.label, n.distance, shares.get(n.label, 0.0)) for n in nearest if wanted in n.label.casefold()
+    ]
     named = {option.label for option in near}
     others = sorted(
         (label for label in labels if wanted in label.casefold() and label not in named),

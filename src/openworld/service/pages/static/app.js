@@ -92,7 +92,7 @@ addEventListener("load", () => {
   document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   for (const place of document.querySelectorAll("[data-origin]")) place.textContent = location.origin;
   if (document.body.dataset.role === "viewer")
-    for (const control of document.querySelectorAll("#label-form input, #label-form button, [data-do=merge], [data-do=split], [data-do=dismiss], [data-do=right], [data-do=unknown], [data-do=undo], [data-do=redo]"))
+    for (const control of document.querySelectorAll("#label-form input, #label-form button, [data-do=merge], [data-do=split], [data-do=divide], [data-do=dismiss], [data-do=right], [data-do=unknown], [data-do=undo], [data-do=redo]"))
       control.disabled = true;
 });
 document.addEventListener("keydown", onKey);

@@ -36,6 +36,18 @@ export function clusterList(grid) {
     await act({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismiss ${ids.length} samples` }, "/");
   }
 
+  document.getElementById("order")?.addEventListener("change", event => event.target.form.submit());
+
+  /** Cluster the pool again, some steps finer. */
+  async function regroup(steps) {
+    const finer = Number(document.getElementById("granularity").dataset.finer) + steps;
+    const headers = { "Content-Type": "application/json" };
+    const response = await fetch("/v1/clusters/granularity", { method: "POST", headers, body: JSON.stringify({ finer }) });
+    if (!response.ok) return toast("The clusters could not be changed.");
+    document.getElementById("granularity").dataset.finer = finer;
+    return toast(`Clustering again, ${steps > 0 ? "finer" : "coarser"}, in the background.`);
+  }
+
   return {
     next: event => selection.move(1, 0, event.shiftKey),
     previous: event => selection.move(-1, 0, event.shiftKey),
@@ -55,6 +67,8 @@ export function clusterList(grid) {
       const count = selection.selected.reduce((sum, card) => sum + Number(card.dataset.size), 0);
       return count ? askToDismiss(count, dismiss) : toast("Select clusters to dismiss them.");
     },
+    finer: () => regroup(1),
+    coarser: () => regroup(-1),
     refresh: async () => {
       await fetch("/v1/clusters/refresh", { method: "POST" });
       toast("Clustering again in the background.");

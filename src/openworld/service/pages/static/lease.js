@@ -6,7 +6,7 @@ export function hold(cluster) {
   const address = `/v1/clusters/${cluster}/lease`;
   const chip = document.getElementById("held");
   const form = document.getElementById("label-form");
-  const controls = () => [...form.elements, ...document.querySelectorAll("[data-do=split], [data-do=merge], [data-do=dismiss]")];
+  const controls = () => [...form.elements, ...document.querySelectorAll("[data-do=split], [data-do=divide], [data-do=merge], [data-do=dismiss]")];
   let timer = null, refused = false;
 
   async function lease() {

@@ -95,6 +95,7 @@ export function workbench(grid, openDialog) {
     unknown: () => answer && review({ unknown: true }, `return ${plural(selection.count)} to the unknown`),
     dismiss: () => (selection.count ? askToDismiss(selection.count, dismiss) : toast("Select samples to dismiss them.")),
     merge: () => cluster && openDialog(`/unknowns/merging?cluster=${cluster}`),
+    divide: () => cluster && act({ path: `/v1/clusters/${cluster}/split`, body: {}, title: "split the cluster in two" }, here),
     split: async () => {
       if (!cluster) return;
       if (!selection.count || selection.count === selection.total)

@@ -1,0 +1,229 @@
+"""`openworld evaluate loop`: a simulated deployment, with a person who has few acts to spend.
+
+A model knows some classes; a stream brings samples of these and of others. What is unknown is pooled and
+clustered, the person names clusters, the model learns, the stream goes on. Compared with labeling samples.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+
+from openworld.data.dataset import Dataset
+from openworld.discovery import PoolSpace, find_clusters
+from openworld.evaluation.split import make_split
+from openworld.recognition import OpenWorldRecognizer
+
+Indices = NDArray[np.intp]
+Row = dict[str, Any]
+
+COLUMNS = ("data", "order", "method", "round", "acts", "labeled", "measure", "value")
+WORTH_NAMING = 0.5  # a person who sees a cluster with a smaller share of one class skips it
+MORE_ACTS = 10  # for those who label sample by sample
+
+
+@dataclass(frozen=True)
+class LoopExperiment:
+    """A stream in rounds, each followed by some acts of a person.
+
+    Attributes
+    ----------
+    data : tuple of str
+    orders, seed : int
+    n_known : int or None
+        Starting classes; None for a fifth of them, from 10 to 100.
+    n_classes : int
+        Classes in the stream, at most; the others are left out.
+    rounds : int
+    acts : int
+        Acts of a person after each round: naming a cluster, skipping one, or deselecting one stray. Those
+        who label sample by sample have ten times as many.
+    """
+
+    data: tuple[str, ...] = ("letters",)
+    orders: int = 2
+    seed: int = 31
+    n_known: int | None = None
+    n_classes: int = 150
+    rounds: int = 6
+    acts: int = 15
+
+
+def measure_order(experiment: LoopExperiment, dataset: Dataset, order: int) -> Iterator[Row]:
+    """Simulate one class order with every kind of person, and yield what is reached after each round."""
+    usable = min(len(np.unique(dataset.y)), experiment.n_classes)
+    n_known = experiment.n_known or int(np.clip(usable // 5, 10, 100))
+    split = make_split(
+        dataset,
+        seed=experiment.seed,
+        order=order,
+        n_starting=n_known,
+        step=1,
+        n_known=n_known,
+        n_unknown=usable - n_known,
+    )
+    random = np.random.default_rng([experiment.seed, order])
+    is_start = np.isin(dataset.y[split.train], split.stages[0])
+    is_start &= random.random(len(is_start)) < 0.5  # the rest of the known classes comes with the stream
+    stream = np.array_split(random.permutation(split.train[~is_start]), experiment.rounds)
+    for name, make in PEOPLE.items():
+        person = make(dataset, split.train[is_start], np.random.default_rng([experiment.seed, order]))
+        n_acts = experiment.acts * (1 if isinstance(person, NamesClusters) else MORE_ACTS)
+        for step, batch in enumerate(stream):
+            person.receive(batch)
+            person.work(n_acts)
+            who = {"data": dataset.name, "order": order, "method": name, "round": step + 1}
+            spent = {"acts": person.acts, "labeled": len(person.labeled)}
+            for measure, value in person.measures(split.test, split.unknown).items():
+                yield {**who, **spent, "measure": measure, "value": value}
+
+
+class Person(ABC):
+    """A person who teaches a model. `labeled` are the samples taught so far, the starting ones excluded."""
+
+    def __init__(self, dataset: Dataset, start: Indices, random: np.random.Generator) -> None:
+        self.dataset, self.start, self.random = dataset, start, random
+        self.pool: Indices = start[:0]
+        self.labeled: Indices = start[:0]
+        self.acts = 0
+
+    @abstractmethod
+    def receive(self, batch: Indices) -> None:
+        """Let the stream bring samples."""
+
+    @abstractmethod
+    def work(self, n_acts: int) -> None:
+        """Spend acts on teaching the model."""
+
+    @abstractmethod
+    def predict(self, samples: Indices) -> NDArray[Any]:
+        """Return the label of each sample, None for unknown."""
+
+    def measures(self, test: Indices, unknown: NDArray[Any]) -> dict[str, float]:
+        """Test on samples of all classes of the stream."""
+        predicted, truth = self.predict(test), self.dataset.y[test]
+        right = np.array([answer == label for answer, label in zip(predicted, truth, strict=True)])
+        accepted = np.array([answer is not None for answer in predicted])
+        discovered = np.isin(unknown, self.dataset.y[self.labeled])
+        return {
+            "accuracy": float(right.mean()),
+            "wrong accepts": float((accepted & ~right).mean()),
+            "classes discovered": float(discovered.mean()),
+        }
+
+
+class TeachesOpenWorld(Person):
+    """Teaches an `OpenWorldRecognizer`, which pools what it rejects."""
+
+    def __init__(self, dataset: Dataset, start: Indices, random: np.random.Generator) -> None:
+        super().__init__(dataset, start, random)
+        self.model = OpenWorldRecognizer(refresh_growth=0.05).fit(dataset.X[start], dataset.y[start])
+
+    def receive(self, batch: Indices) -> None:
+        """Pool what is rejected."""
+        self.pool = np.concatenate([self.pool, batch])
+        self._forget_recognized()
+
+    def _forget_recognized(self) -> None:
+        if len(self.pool):
+            self.pool = self.pool[~self.model.judge(self.dataset.X[self.pool], 1).accepted]
+
+    def _teach(self, samples: Indices) -> None:
+        self.model.partial_fit(self.dataset.X[samples], self.dataset.y[samples])
+        self.labeled = np.concatenate([self.labeled, samples])
+        self.pool = np.setdiff1d(self.pool, samples)
+
+    def predict(self, samples: Indices) -> NDArray[Any]:
+        """Return the model's answers."""
+        judged = self.model.judge(self.dataset.X[samples], 1)
+        answers = judged.labels.astype(object)
+        answers[~judged.accepted] = None
+        return np.asarray(answers)
+
+
+class NamesClusters(TeachesOpenWorld):
+    """Names clusters from the top, deselects strays, skips a cluster of no class or of too many strays."""
+
+    def work(self, n_acts: int) -> None:
+        """Cluster the pool and go through the clusters."""
+        last = self.acts + n_acts
+        space = PoolSpace.of(self.model)
+        vectors = space.transform(self.dataset.X[self.pool])
+        for cluster in find_clusters(vectors, self.pool, known=space.known).clusters:
+            if self.acts == last:
+                break
+            self._see(cluster.members, last)
+        self._forget_recognized()
+
+    def _see(self, members: Indices, last: int) -> None:
+        codes = np.unique(self.dataset.y[members], return_inverse=True)[1]
+        counts = np.bincount(codes)
+        n_strays = len(members) - int(counts.max())
+        if counts.max() < WORTH_NAMING * len(members) or self.acts + 1 + n_strays > last:
+            self.acts += 1  # seen, and left for later
+            return
+        self.acts += 1 + n_strays
+        self._teach(members[codes == counts.argmax()])
+
+
+class LabelsSamples(TeachesOpenWorld):
+    """Labels samples of the pool one by one, at random."""
+
+    def work(self, n_acts: int) -> None:
+        """Label samples of the pool."""
+        chosen = self.random.permutation(self.pool)[:n_acts]
+        self.acts += len(chosen)
+        if len(chosen):
+            self._teach(chosen)
+            self._forget_recognized()
+
+
+class LabelsForRegression(Person):
+    """Labels samples of the stream one by one, at random, and refits logistic regression."""
+
+    def receive(self, batch: Indices) -> None:
+        """Pool everything."""
+        self.pool = np.concatenate([self.pool, batch])
+
+    def work(self, n_acts: int) -> None:
+        """Label samples and refit."""
+        chosen = self._choose(n_acts)
+        self.acts += len(chosen)
+        self.labeled = np.concatenate([self.labeled, chosen])
+        self.pool = np.setdiff1d(self.pool, chosen)
+        rows = np.concatenate([self.start, self.labeled])
+        self.model = make_pipeline(Normalizer(), StandardScaler(), LogisticRegression(max_iter=100, tol=1e-3))
+        self.model.fit(self.dataset.X[rows], self.dataset.y[rows])
+
+    def _choose(self, n_acts: int) -> Indices:
+        return self.random.permutation(self.pool)[:n_acts]
+
+    def predict(self, samples: Indices) -> NDArray[Any]:
+        """Return the likeliest class; nothing is unknown."""
+        return np.asarray(self.model.predict(self.dataset.X[samples]).astype(object))
+
+
+class LabelsUncertain(LabelsForRegression):
+    """Labels the samples with the smallest margin between the two likeliest classes first."""
+
+    def _choose(self, n_acts: int) -> Indices:
+        if not hasattr(self, "model"):
+            return super()._choose(n_acts)
+        likely = np.sort(self.model.predict_proba(self.dataset.X[self.pool]), axis=1)
+        return self.pool[np.argsort(likely[:, -1] - likely[:, -2], kind="stable")[:n_acts]]
+
+
+PEOPLE: dict[str, Callable[[Dataset, Indices, np.random.Generator], Person]] = {
+    "openworld, names clusters": NamesClusters,
+    "openworld, labels samples": LabelsSamples,
+    "logistic regression, random samples": LabelsForRegression,
+    "logistic regression, uncertain samples": LabelsUncertain,
+}

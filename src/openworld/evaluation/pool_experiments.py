@@ -1,0 +1,205 @@
+"""The experiments `discovery` and `loop`: run class order by class order, resumable, and reported."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from threadpoolctl import threadpool_limits
+
+from openworld.data.dataset import Dataset
+from openworld.evaluation import discovery, loop
+from openworld.evaluation.datasets import load
+from openworld.features.cache_folder import write_atomic
+
+Progress = Callable[[int, int, str], None]
+Row = dict[str, Any]
+COLORS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7")
+
+
+@dataclass(frozen=True)
+class PoolExperiment:
+    """An experiment on the unknown pool: what it measures, and how it is shown."""
+
+    kind: type[Any]
+    measure_order: Callable[[Any, Dataset, int], Iterator[Row]]
+    columns: tuple[str, ...]
+    table: Callable[[list[Row]], tuple[list[str], list[list[str]]]]
+    draw: Callable[[list[Row]], Figure]
+    caption: str
+
+
+def run(name: str, experiment: Any, output: Path, progress: Progress | None = None) -> Path:
+    """Measure every class order of every data set; write `results.csv`, `run.json` and `report.html`.
+
+    Finished class orders are kept in the folder's `parts`; an interrupted run resumes there. The results
+    depend on the experiment alone.
+    """
+    parts = output / "parts"
+    parts.mkdir(parents=True, exist_ok=True)
+    chosen = POOL_EXPERIMENTS[name]
+    jobs = [(data, order) for data in experiment.data for order in range(experiment.orders)]
+    rows: list[Row] = []
+    for done, (data, order) in enumerate(jobs):
+        if progress is not None:
+            progress(done, len(jobs), f"{Path(data).stem}, order {order + 1}")
+        settings = {**asdict(experiment), "data": data, "orders": None}
+        digest = hashlib.blake2b(repr(sorted(settings.items())).encode(), digest_size=6).hexdigest()
+        part = parts / f"{name}-{Path(data).stem}-{order}-{digest}.json"
+        if not part.is_file():
+            with threadpool_limits(1):
+                found = list(chosen.measure_order(experiment, load(data), order))
+            write_atomic(part, json.dumps(found).encode())
+        rows += json.loads(part.read_text(encoding="utf-8"))
+    if progress is not None:
+        progress(len(jobs), len(jobs), "done")
+    with (output / "results.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, chosen.columns, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    facts = {"experiment": {"name": name, **asdict(experiment)}}
+    (output / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    return write_report(name, rows, output)
+
+
+def write_report(name: str, rows: list[Row], output: Path) -> Path:
+    """Write `report.html` and `figure.png` of some results, and return the page's path."""
+    chosen = POOL_EXPERIMENTS[name]
+    figure = chosen.draw(rows)
+    FigureCanvasAgg(figure)
+    picture = BytesIO()
+    figure.savefig(picture, dpi=110, bbox_inches="tight")
+    (output / "figure.png").write_bytes(picture.getvalue())
+    header, lines = chosen.table(rows)
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        files("openworld.evaluation").joinpath("templates/pool_report.html.jinja").read_text(encoding="utf-8")
+    )
+    page = output / "report.html"
+    source = "data:image/png;base64," + base64.b64encode(picture.getvalue()).decode()
+    text = template.render(name=name, caption=chosen.caption, figure=source, header=header, lines=lines)
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def _mean(rows: list[Row], **where: Any) -> float:
+    found = [row["value"] for row in rows if all(row[key] == value for key, value in where.items())]
+    return float(np.nanmean(found)) if found else float("nan")
+
+
+def _values(rows: list[Row], key: str) -> list[Any]:
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def _cell(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.0f}" if value > 1 else f"{value:.2f}"
+
+
+# -- discovery ------------------------------------------------------------------------------------
+
+
+def _discovery_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return a line for each data set, number of unknown classes and method: means over class orders."""
+    lines = []
+    for data in _values(rows, "data"):
+        of_data = [row for row in rows if row["data"] == data]
+        for U in _values(of_data, "U"):
+            of_pool = [row for row in of_data if row["U"] == U]
+            for method in _values(of_pool, "method"):
+                cells = [_cell(_mean(of_pool, method=method, measure=m)) for m in discovery.MEASURES]
+                lines.append([data, str(of_pool[0]["K"]), str(U), method, *cells])
+    return ["data", "K", "U", "method", *discovery.MEASURES], lines
+
+
+def _discovery_figure(rows: list[Row]) -> Figure:
+    """Draw ARI of all methods, a panel for each data set."""
+    names, methods = _values(rows, "data"), _values(rows, "method")
+    figure = Figure(figsize=(3.2 * len(names), 3.2))
+    panels = figure.subplots(1, len(names), squeeze=False, sharey=True)[0]
+    for panel, data in zip(panels, names, strict=True):
+        pools = _values([row for row in rows if row["data"] == data], "U")
+        for i, method in enumerate(methods):
+            heights = [_mean(rows, data=data, U=U, method=method, measure="ARI") for U in pools]
+            places = np.arange(len(pools)) + 0.2 * (i - (len(methods) - 1) / 2)
+            panel.bar(places, heights, 0.18, color=COLORS[i], label=method)
+        panel.set_xticks(range(len(pools)), [f"U = {U}" for U in pools])
+        panel.set_title(data)
+    panels[0].set_ylabel("adjusted Rand index")
+    figure.legend(*panels[0].get_legend_handles_labels(), ncols=len(methods), loc="lower center",
+                  bbox_to_anchor=(0.5, -0.08), frameon=False)  # fmt: skip
+    return figure
+
+
+# -- loop -----------------------------------------------------------------------------------------
+
+LOOP_MEASURES = ("accuracy", "classes discovered", "wrong accepts")
+
+
+def _loop_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return a line for each data set, method and round: means over class orders."""
+    lines = []
+    for data in _values(rows, "data"):
+        for method in _values(rows, "method"):
+            for step in _values(rows, "round"):
+                some = [
+                    row for row in rows if (row["data"], row["method"], row["round"]) == (data, method, step)
+                ]
+                if some:
+                    spent = [f"{np.mean([row[key] for row in some]):.0f}" for key in ("acts", "labeled")]
+                    cells = [_cell(_mean(some, measure=measure)) for measure in LOOP_MEASURES]
+                    lines.append([data, method, str(step), *spent, *cells])
+    return ["data", "method", "round", "acts", "samples labeled", *LOOP_MEASURES], lines
+
+
+def _loop_figure(rows: list[Row]) -> Figure:
+    """Draw each measure against the acts of the person, a row of panels for each data set."""
+    names, methods = _values(rows, "data"), _values(rows, "method")
+    figure = Figure(figsize=(10, 3 * len(names)))
+    panels = figure.subplots(len(names), len(LOOP_MEASURES), squeeze=False)
+    for line, data in zip(panels, names, strict=True):
+        for panel, measure in zip(line, LOOP_MEASURES, strict=True):
+            for color, method in zip(COLORS, methods, strict=False):
+                some = [row for row in rows if (row["data"], row["method"]) == (data, method)]
+                steps = _values(some, "round")
+                acts = [np.mean([row["acts"] for row in some if row["round"] == step]) for step in steps]
+                values = [_mean(some, round=step, measure=measure) for step in steps]
+                panel.plot(acts, values, "o-", color=color, label=method, markersize=4)
+            panel.set(xscale="log", xlabel="acts of a person", title=f"{data}: {measure}", ylim=(0, None))
+    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=2, loc="lower center",
+                  bbox_to_anchor=(0.5, -0.03 - 0.05 / len(names)), frameon=False)  # fmt: skip
+    figure.tight_layout()
+    return figure
+
+
+POOL_EXPERIMENTS = {
+    "discovery": PoolExperiment(
+        discovery.DiscoveryExperiment,
+        discovery.measure_order,
+        discovery.COLUMNS,
+        _discovery_table,
+        _discovery_figure,
+        "Clusters of the samples that the recognizer rejects, with K known and U unknown classes. ARI is "
+        "over all samples of the pool, those in no cluster as clusters of their own.",
+    ),
+    "loop": PoolExperiment(
+        loop.LoopExperiment,
+        loop.measure_order,
+        loop.COLUMNS,
+        _loop_table,
+        _loop_figure,
+        "A simulated deployment: accuracy on test samples of all classes of the stream, share of the "
+        "unknown classes that were named, and share of test samples that got a wrong name, against "
+        "the acts of a person.",
+    ),
+}
