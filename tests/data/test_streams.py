@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openworld.data.errors import DataError
-from openworld.data.stream import Stream, read_ahead
+from openworld.data.stream import Stream
 from openworld.data.streams import _runs, open_stream
 
 N, D = 103, 4
@@ -250,15 +250,3 @@ def test_runs_cover_all_rows_and_keep_to_the_size(sizes: list[int], rows: int) -
         following = min(end for end in ends if end > stop)
         assert following - start > rows  # not one piece more would have fitted
         assert following <= after
-
-
-def test_read_ahead_gives_all_in_order_and_passes_errors_on() -> None:
-    def broken():
-        yield 1
-        raise OSError("gone")
-
-    assert list(read_ahead(iter(range(10)))) == list(range(10))
-    ahead = read_ahead(broken())
-    assert next(ahead) == 1
-    with pytest.raises(OSError, match="gone"):
-        next(ahead)

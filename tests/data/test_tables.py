@@ -106,32 +106,6 @@ def test_only_whole_numbers_become_integers(tmp_path: Path, labels: list[str], e
         assert y.tolist() == expected
 
 
-def test_parquet_kinds_of_columns(tmp_path: Path) -> None:
-    samples = read_samples(
-        parquet_file(
-            tmp_path,
-            flag=[True, False],
-            small=pa.array([1, 2], pa.int8()),
-            label=pa.array(["a", "b"]).dictionary_encode(),
-        )
-    )
-    assert samples.X.astype(int).tolist() == [[1, 1], [0, 2]]
-    assert samples.y is not None
-    assert samples.y.tolist() == ["a", "b"]
-    fixed = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
-    assert read_samples(parquet_file(tmp_path, features=fixed)).X.tolist() == [[1, 2], [3, 4]]
-    assert read_samples(parquet_file(tmp_path, features=[1.0, 2.0])).X.tolist() == [[1], [2]]
-
-
-def test_parquet_in_several_row_groups(tmp_path: Path) -> None:
-    path, X = tmp_path / "t.parquet", np.arange(20.0).reshape(10, 2)
-    pq.write_table(pa.table({"features": X.tolist(), "label": list(range(10))}), path, row_group_size=3)
-    samples = read_samples(path)
-    assert np.array_equal(samples.X, X)
-    assert samples.y is not None
-    assert samples.y.tolist() == list(range(10))
-
-
 def test_the_label_column_can_be_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.eye(2), kind=["a", "b"], y=[1, 2])
     for path in (
@@ -184,30 +158,6 @@ def test_csv_errors_name_the_file_and_the_place(tmp_path: Path, text: str | byte
         read_samples(csv_file(tmp_path, text))
     assert words in str(raised.value)
     assert str(tmp_path / "table.csv") in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ({"a": [1.0, 2.0], "label": ["x", None]}, "sample 2 has no label"),
-        ({"a": [1.0, 2.0], "label": [None, 4]}, "sample 1 has no label"),
-        ({"a": [1.0, None], "label": [1, 2]}, 'sample 2, column "a": the value is missing'),
-        ({"a": ["u", "v"]}, "must be numbers"),
-        ({"features": [[1.0], [2.0, 3.0, 4.0]]}, "sample 2 does not have as many features"),
-        ({"features": [[1.0], None]}, "sample 2 does not have as many features"),
-        ({"features": [["u"], ["v"]]}, "must be numbers"),
-        ({"features": [[1.0, 2.0], [3.0, None]]}, "sample 2, feature number 2: the value is missing"),
-        ({"label": [1, 2]}, "no feature columns"),
-        ({"a": pa.array([], pa.float64())}, "no samples"),
-    ],
-)
-def test_parquet_errors_name_the_file_and_the_place(
-    tmp_path: Path, columns: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(DataError) as raised:
-        read_samples(parquet_file(tmp_path, **columns))
-    assert words in str(raised.value)
-    assert str(raised.value).count(str(tmp_path / "table.parquet")) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,9 @@ class Checkpoint:
         """Keep what was learned from the first parts."""
         self.folder.mkdir(exist_ok=True)
         name = f"model-{n_parts}.ow"
-        save(learned.model, self.folder / name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a part may have too few classes to calibrate with
+            save(learned.model, self.folder / name)
         state = {**vars(replace(learned, model=name)), "n_parts": n_parts, "key": self.key}
         new = self.folder / "state.json.new"
         new.write_text(json.dumps(state), encoding="utf-8")

@@ -211,7 +211,7 @@ def _learn_parts(
     for block in engine.sums(learn_part, stream.parts[n_done:], empty, leave_out, done=progress):
         total = block if total is None else total + block
         n_done = min(n_done + PARTS_IN_A_SUM, len(stream.parts))
-        if checkpoint is not None:
+        if checkpoint is not None and n_done < len(stream.parts):
             checkpoint.save(total, n_done)
     assert total is not None  # a stream has at least one part
     return total

@@ -1,0 +1,44 @@
+"""Streams in memory, and reading ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openworld.data.errors import DataError
+from openworld.data.stream import read_ahead, require_samples
+from openworld.data.tables import in_memory
+
+N, D = 103, 4
+
+
+def test_read_ahead_gives_all_in_order_and_passes_errors_on() -> None:
+    def broken():
+        yield 1
+        raise OSError("gone")
+
+    assert list(read_ahead(iter(range(10)))) == list(range(10))
+    ahead = read_ahead(broken())
+    assert next(ahead) == 1
+    with pytest.raises(OSError, match="gone"):
+        next(ahead)
+
+
+def test_arrays_are_a_stream_with_one_part() -> None:
+    X, y = np.arange(6.0).reshape(3, 2), np.array(list("abc"))
+    stream = in_memory("mine", X, y, feature_names=["p", "q"])
+    assert (len(stream), len(stream.parts), stream.n_features, stream.labeled) == (3, 1, 2, True)
+    assert (stream.noun, stream.n_bytes) == ("sample", 24)
+    (part,) = stream.parts
+    (some,) = part.some(np.array([True, False, True]))
+    assert some.X.tolist() == [[0, 1], [4, 5]]
+    assert part.labels().tolist() == part.labels()[part.rows].tolist() == ["a", "b", "c"]
+    assert stream.read().X is X
+    with pytest.raises(DataError, match="no labels"):
+        in_memory("mine", X, None).parts[0].labels()
+
+
+def test_a_stream_of_which_nothing_can_be_used_is_refused() -> None:
+    stream = in_memory("mine", np.empty((0, 2)), None)
+    with pytest.raises(DataError, match=r"none of its 0 samples could be used\. The first is p: broken"):
+        require_samples(stream, 0, [("p", "broken")])
