@@ -1,7 +1,8 @@
 """Features kept on disk, by content and extractor: what was computed once is only read the next time.
 
 One SQLite file in WAL mode: several processes and threads may read and write it at once, and one that is
-killed in the middle of writing leaves it whole.
+killed in the middle of writing leaves it whole. Not diskcache: it looks up one key at a time, and checksums,
+starting again after damage and going on when a disk is full would still be code of our own.
 """
 
 from __future__ import annotations
