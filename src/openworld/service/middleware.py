@@ -86,7 +86,7 @@ class Observation:
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         # By route, not by path: clients could make up any number of paths, each a metric of its own.
-        route = getattr(scope.get("route"), "path", None) or "other"
+        route = getattr(scope.get("route"), "path_format", None) or "other"
         self._metrics.requested(scope["method"], route, status, seconds)
         if status < 400 and route.startswith(_NOT_LOGGED):
             return

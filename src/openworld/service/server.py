@@ -22,6 +22,7 @@ from pydantic import SecretStr
 from uvicorn.supervisors import Multiprocess
 
 from openworld.service.app import create_app, open_world
+from openworld.service.connections import Connection
 from openworld.service.inputs import Inputs
 from openworld.service.logging import set_up_logging
 from openworld.service.results import Refused
@@ -135,6 +136,8 @@ def _config(app: FastAPI | str, settings: ServiceSettings, **more: Any) -> uvico
         log_config=None,
         access_log=False,
         server_header=False,
+        http=Connection,
+        limit_concurrency=settings.max_connections,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
         **more,
     )

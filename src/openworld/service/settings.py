@@ -77,6 +77,7 @@ class ServiceSettings(BaseSettings):
     secure_cookie: bool = Field(False, description="Send the session cookie over HTTPS only.")
     session_hours: float = Field(12.0, gt=0, le=24 * 365, description="How long a login lasts.")
     rate_limit: float = Field(1000.0, ge=0, description="Requests per second of one key; 0 for no limit.")
+    max_connections: int = Field(1000, ge=1, description="Most connections at once; 503 beyond.")
     max_body_mb: float = Field(64.0, gt=0, description="Largest body of a request, in megabytes.")
     max_batch: int = Field(4096, ge=1, description="Most vectors or texts in a request.")
     max_images: int = Field(64, ge=1, description="Most pictures in a request.")

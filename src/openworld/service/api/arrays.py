@@ -187,6 +187,7 @@ def description() -> dict[str, Any]:
                 **{
                     str(code): {"description": text, "content": failure}
                     for code, text in (
+                        (400, "Bad request"),
                         (401, "Key needed"),
                         (403, "Not allowed"),
                         (413, "Too large"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, get_args
 
 from fastapi import FastAPI, HTTPException, Request
@@ -51,8 +52,8 @@ class Error(BaseModel):
 
 
 def errors(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return the description of errors for OpenAPI."""
-    return {code: {"model": Error, "description": _NAMES[code].capitalize()} for code in codes}
+    """Return the description of errors for OpenAPI; any request can be answered by 400."""
+    return {code: {"model": Error, "description": _NAMES[code].capitalize()} for code in (400, *codes)}
 
 
 def error_response(error: StarletteHTTPException) -> Response:
@@ -79,8 +80,11 @@ def as_http(error: WorldError) -> HTTPException:
 def add_handlers(app: FastAPI) -> None:
     """Have all errors answered in one shape."""
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, StarletteHTTPException)
+        allowed = _methods(request) if error.status_code == 405 else set()
+        if allowed:  # Starlette names the methods of only one of the routes with this path
+            error.headers = {"Allow": ", ".join(sorted(allowed))}
         return error_response(error)
 
     async def world(_: Request, error: Exception) -> Response:
@@ -95,6 +99,17 @@ def add_handlers(app: FastAPI) -> None:
     for kind in WORLD_ERRORS:
         app.add_exception_handler(kind, world)
     app.add_exception_handler(RequestValidationError, invalid)
+
+
+def _methods(request: Request) -> set[str]:
+    """Return the methods that the API has for the path of a request."""
+    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    return {
+        method.upper()
+        for path, operations in paths.items()
+        for method in operations
+        if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path)
+    }
 
 
 def _words(error: RequestValidationError) -> str:

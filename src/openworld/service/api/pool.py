@@ -61,13 +61,13 @@ def pool(
     return SamplePage(samples=page.samples, next=page.next)
 
 
-@samples_router.get("/samples/{sample_id}", responses=errors(404))
+@samples_router.get("/samples/{sample_id:int}", responses=errors(404))
 def sample(sample_id: SampleId, service: Service, _: Viewer) -> Sample:
     """Return one sample."""
     return service.world.pool.get(sample_id)
 
 
-@samples_router.get("/samples/{sample_id}/similar", responses=errors(404))
+@samples_router.get("/samples/{sample_id:int}/similar", responses=errors(404))
 def similar_samples(
     sample_id: SampleId, service: Service, _: Viewer, n: Annotated[int, Query(ge=1, le=500)] = 20
 ) -> list[SimilarSample]:
@@ -77,7 +77,7 @@ def similar_samples(
 
 
 @samples_router.get(
-    "/samples/{sample_id}/thumbnail",
+    "/samples/{sample_id:int}/thumbnail",
     response_class=Response,
     responses={200: {"content": {"image/*": {}}}, 304: {"description": "Not modified"}, **errors(404)},
 )
@@ -149,25 +149,25 @@ def granularity(body: GranularityBody, service: Service, _: Labeller) -> dict[st
     return {"status": "accepted"}
 
 
-@clusters_router.get("/{cluster_id}", responses=errors(404))
+@clusters_router.get("/{cluster_id:int}", responses=errors(404))
 def cluster(cluster_id: ClusterId, service: Service, _: Viewer) -> Cluster:
     """Return one cluster; its samples are at /v1/pool?cluster=ID."""
     return service.world.clusters.get(cluster_id)
 
 
-@clusters_router.post("/{cluster_id}/lease", responses=errors(404, 409))
+@clusters_router.post("/{cluster_id:int}/lease", responses=errors(404, 409))
 def lease_cluster(cluster_id: ClusterId, service: Service, person: Labeller) -> Cluster:
     """Lease a cluster, or renew the lease, so that nobody else works on it."""
     return service.world.clusters.lease(cluster_id, person.name)
 
 
-@clusters_router.delete("/{cluster_id}/lease", status_code=204, response_class=Response)
+@clusters_router.delete("/{cluster_id:int}/lease", status_code=204, response_class=Response)
 def release_cluster(cluster_id: ClusterId, service: Service, person: Labeller) -> None:
     """End the lease of a cluster."""
     service.world.clusters.release(cluster_id, person.name)
 
 
-@clusters_router.post("/{cluster_id}/split", responses=errors(404, 409))
+@clusters_router.post("/{cluster_id:int}/split", responses=errors(404, 409))
 def split_cluster(
     cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller, request: Idempotent
 ) -> Outcome:

@@ -16,7 +16,7 @@ from openworld.store import StorageError
 router = APIRouter(tags=["probes"])
 
 
-@router.get("/health")
+@router.get("/health", responses=errors())
 async def health() -> Status:
     """Answer as long as the process lives."""
     return Status()
