@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.accuracy.caltech101 import BACKGROUND, caltech_pictures, features
 from benchmarks.speed.measure import real_data
 from openworld.features import HOG, load_extractor
 
@@ -60,6 +61,13 @@ def questions(name: str, extractor: str) -> dict[str, Any]:
         "y": np.array([row["label"] for row in rows]),
         "is_test": np.array([row["split"] == "test" for row in rows]),
     }
+
+
+def caltech() -> dict[str, Any]:
+    """Caltech-101 as EfficientNet-Lite0 features, at most 80 pictures of a class."""
+    pictures = [picture for picture in caltech_pictures() if picture.label != BACKGROUND]
+    X = features(pictures, load_extractor("efficientnet-lite0"))
+    return {"X": X, "y": np.array([picture.label for picture in pictures])}
 
 
 if __name__ == "__main__":
