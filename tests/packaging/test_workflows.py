@@ -27,3 +27,4 @@ def test_workflows(schema: str) -> None:
 
 def test_versions_agree() -> None:
     assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {__version__} - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
