@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from pathlib import Path
@@ -43,8 +44,9 @@ def test_visual_words_as_an_extractor(tmp_path: Path, monkeypatch: pytest.Monkey
         result = CliRunner().invoke(app, shlex.split(command))
         assert result.exit_code == 0, result.output
     assert load(Path("hog.ow")).classes_.tolist() == ["across", "down"]
-    answers = [line.split(",") for line in result.stdout.splitlines()]
-    nearest = {row[1].split("/")[0]: row[4] for row in answers[1:] if len(row) == 6}
+    answers = list(csv.DictReader(result.stdout.splitlines()))
+    assert len(answers) == 10
+    nearest = {next(value for value in row.values() if "/" in value).split("/")[0]: row["nearest_class"] for row in answers}
     assert nearest == {"across": "across", "down": "down"}
 
 
