@@ -46,7 +46,7 @@ def test_visual_words_as_an_extractor(tmp_path: Path, monkeypatch: pytest.Monkey
     assert load(Path("hog.ow")).classes_.tolist() == ["across", "down"]
     answers = list(csv.DictReader(result.stdout.splitlines()))
     assert len(answers) == 10
-    nearest = {next(value for value in row.values() if "/" in value).split("/")[0]: row["nearest_class"] for row in answers}
+    nearest = {row["name"].split("/")[0]: row["nearest_class"] for row in answers}
     assert nearest == {"across": "across", "down": "down"}
 
 
