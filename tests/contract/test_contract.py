@@ -60,6 +60,21 @@ def test_contract(recognizer: Any, check: Any) -> None:
     check(recognizer)
 
 
+def depends_on_the_machine(pair: Any) -> bool:
+    """Return whether float32 rounding, and so the BLAS of the machine, decides if a check passes."""
+    estimator, check = getattr(pair, "values", pair)
+    return isinstance(estimator, AdaptiveMetric) and short_name(check) == "check_methods_subset_invariance"
+
+
+@pytest.mark.parametrize("metric", [m for m in METRICS if isinstance(m, AdaptiveMetric)], ids=str)
+def test_other_samples_move_a_sample_by_float32_rounding_only(metric: AdaptiveMetric) -> None:
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 20)), np.arange(60) % 3
+    together = metric.fit(X, y).transform(X)
+    apart = np.concatenate([metric.transform(X[i : i + 1]) for i in range(60)])
+    np.testing.assert_allclose(apart, together, atol=20 * np.finfo(np.float32).eps)
+
+
 def scikit_learn_checks() -> list[Any]:
     return [
         pair
@@ -67,6 +82,7 @@ def scikit_learn_checks() -> list[Any]:
         for pair in estimator_checks_generator(
             estimator, expected_failed_checks=expected_failures(estimator), mark="xfail", xfail_strict=True
         )
+        if not depends_on_the_machine(pair)
     ]
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate
 from openworld.recognition.adaptive.held_out import hold_out
-from openworld.recognition.adaptive.metric import Whitening, represented_statistics
+from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, represented_statistics
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoringModel, sorted_classes
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.threshold import Objective
-from openworld.recognition.validation import as_key
+from openworld.recognition.validation import as_array, as_key, check_labels, check_unknown_label
 
 _CALIBRATION_SAMPLES = 3000
 
@@ -138,3 +140,92 @@ class Derived:
         model, previous = (part and part.renamed(old, new) for part in (self.model, self.previous))
         changed = frozenset(new if label == old else label for label in self.changed)
         return replace(self, model=model, previous=previous, changed=changed)
+
+
+class ClassMemoryMixin:
+    """What a recognizer with a `ClassMemory` offers: correcting classes and adding models.
+
+    It passes calls on to `memory_`, which `fit` makes, and drops what was computed from it.
+    """
+
+    memory_: ClassMemory
+    metric_: AdaptiveMetric
+    unknown_label_: Any
+    _derived: Derived
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The known classes, sorted."""
+        return sorted_classes(self.statistics_)[0]
+
+    @property
+    def statistics_(self) -> ClassStatistics:
+        """Counts, sums and scatter of the represented samples."""
+        check_is_fitted(self)
+        return self.memory_.statistics
+
+    @property
+    def reservoir_(self) -> Reservoir:
+        """The samples kept for calibration."""
+        check_is_fitted(self)
+        return self.memory_.reservoir
+
+    def class_mean(self, label: Any) -> NDArray[np.float64]:
+        """Return the mean of the samples kept of a class, shape (D,).
+
+        The mean of all its samples is kept in the space of the representation only.
+        """
+        self.statistics_.row(label)
+        kept, _ = self.reservoir_.samples(np.array([label]), self.reservoir_.per_class)
+        return np.asarray(kept.mean(axis=0), dtype=np.float64)
+
+    # -- correcting -------------------------------------------------------------------------------
+
+    def forget_class(self, label: Any) -> None:
+        """Forget a class; at least one stays."""
+        if label in self.statistics_ and len(self.statistics_) <= 1:
+            raise ValueError("OpenWorldRecognizer needs at least 1 class; the last one cannot go.")
+        self.memory_.forget(label)
+        self._derived = Derived()
+
+    def rename_class(self, old: Any, new: Any) -> None:
+        """Give a class another name that no class has yet."""
+        self._check_new_label(new)
+        self.memory_.rename(old, new)
+        self._derived = self._derived.renamed(as_key(old), as_key(new))
+
+    def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
+        """Make one class of several, with the mean of all their samples."""
+        parts = list(dict.fromkeys(as_key(label) for label in labels))
+        self._check_new_label(into)
+        self.memory_.merge(parts, into)
+        self._derived = Derived()
+
+    def _check_new_label(self, label: Any) -> None:
+        check_is_fitted(self)
+        check_unknown_label(self.unknown_label_, check_labels([as_key(label)]))
+
+    # -- adding models ----------------------------------------------------------------------------
+
+    def without_classes(self) -> Self:
+        """Return a copy with the same representation that knows no class yet, to learn a part elsewhere."""
+        check_is_fitted(self)
+        return self._with(self.memory_.empty())
+
+    def __add__(self, other: Self) -> Self:
+        if type(self) is not type(other):
+            raise ValueError("Only models of one kind can be added: make the parts with without_classes().")
+        for part in (self, other):
+            check_is_fitted(part)
+        memory = self.memory_ + other.memory_
+        if len(other.statistics_):
+            check_unknown_label(self.unknown_label_, as_array(other.statistics_.labels))
+        return self._with(memory)
+
+    def _with(self, memory: ClassMemory) -> Self:
+        """Return a copy with another memory."""
+        other = copy(self)
+        other.metric_ = copy(self.metric_)
+        other.metric_.statistics_ = memory.statistics
+        other.memory_, other._derived = memory, Derived()
+        return other

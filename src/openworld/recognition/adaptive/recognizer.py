@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -16,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.choice import choose_metric
-from openworld.recognition.adaptive.memory import ClassMemory, Derived
+from openworld.recognition.adaptive.memory import ClassMemory, ClassMemoryMixin, Derived
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
@@ -25,19 +23,13 @@ from openworld.recognition.adaptive.scoring import (
     all_scores,
     best_scores,
     make_scoring_model,
-    sorted_classes,
 )
-from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.recognizer import Judgement
 from openworld.recognition.threshold import MinOpenWorldError, Objective
 from openworld.recognition.validation import (
     answers,
-    as_array,
-    as_key,
     check_announced,
-    check_labels,
     check_range,
-    check_unknown_label,
     continue_training,
     start_training,
     unchanged_on_error,
@@ -47,7 +39,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 
-class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Name the class whose mean lies in the nearest direction of an adaptive metric, or answer unknown.
 
     Compared with the paper's NNO,
@@ -221,75 +213,7 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._derived = derived
         return self
 
-    @property
-    def statistics_(self) -> ClassStatistics:
-        """Counts, sums and scatter of the represented samples."""
-        check_is_fitted(self)
-        return self.memory_.statistics
-
-    @property
-    def reservoir_(self) -> Reservoir:
-        """The samples kept for calibration."""
-        check_is_fitted(self)
-        return self.memory_.reservoir
-
-    # -- correcting -------------------------------------------------------------------------------
-
-    def forget_class(self, label: Any) -> None:
-        """Forget a class; at least one stays."""
-        if label in self.statistics_ and len(self.statistics_) <= 1:
-            raise ValueError("OpenWorldRecognizer needs at least 1 class; the last one cannot go.")
-        self.memory_.forget(label)
-        self._derived = Derived()
-
-    def rename_class(self, old: Any, new: Any) -> None:
-        """Give a class another name that no class has yet."""
-        self._check_new_label(new)
-        self.memory_.rename(old, new)
-        self._derived = self._derived.renamed(as_key(old), as_key(new))
-
-    def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
-        """Make one class of several, with the mean of all their samples."""
-        parts = list(dict.fromkeys(as_key(label) for label in labels))
-        self._check_new_label(into)
-        self.memory_.merge(parts, into)
-        self._derived = Derived()
-
-    def _check_new_label(self, label: Any) -> None:
-        check_is_fitted(self)
-        check_unknown_label(self.unknown_label_, check_labels([as_key(label)]))
-
-    # -- adding models ----------------------------------------------------------------------------
-
-    def without_classes(self) -> Self:
-        """Return a copy with the same representation that knows no class yet, to learn a part elsewhere."""
-        check_is_fitted(self)
-        return self._with(self.memory_.empty())
-
-    def __add__(self, other: Self) -> Self:
-        if type(self) is not type(other):
-            raise ValueError("Only models of one kind can be added: make the parts with without_classes().")
-        for part in (self, other):
-            check_is_fitted(part)
-        memory = self.memory_ + other.memory_
-        if len(other.statistics_):
-            check_unknown_label(self.unknown_label_, as_array(other.statistics_.labels))
-        return self._with(memory)
-
-    def _with(self, memory: ClassMemory) -> Self:
-        """Return a copy with another memory."""
-        other = copy(self)
-        other.metric_ = copy(self.metric_)
-        other.metric_.statistics_ = memory.statistics
-        other.memory_, other._derived = memory, Derived()
-        return other
-
     # -- recognizing ------------------------------------------------------------------------------
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The known classes, sorted."""
-        return sorted_classes(self.statistics_)[0]
 
     @property
     def calibration_(self) -> ScoreCalibration:
@@ -328,18 +252,9 @@ class OpenWorldRecognizer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
         """Do nothing: calibration takes the samples kept of each class into account, new ones too."""
 
-    def class_mean(self, label: Any) -> Doubles:
-        """Return the mean of the samples kept of a class, shape (D,).
-
-        The mean of all its samples is kept in the space of the representation only.
-        """
-        self.statistics_.row(label)
-        kept, _ = self.reservoir_.samples(np.array([label]), self.reservoir_.per_class)
-        return np.asarray(kept.mean(axis=0), dtype=np.float64)
-
     def refresh(self) -> Self:
         """Compute metric and threshold now, if what was learned since the last time asks for it."""
-        self._current()
+        self._current().prepare()
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

@@ -104,6 +104,11 @@ class ScoringModel:
         vectors = self.vectors.rows
         return np.asarray(np.einsum("ij,ij->i", vectors, vectors)[self.rows])
 
+    def prepare(self) -> None:
+        """Compute now what the first prediction would compute."""
+        _ = self._positions if self.index is not None else None
+        _ = self._squares if self.calibration.by_distance else None
+
     def scores(self, represented: Floats) -> Floats:
         """Return the score of represented samples and every class, shape (n, K), see `ScoreCalibration`."""
         whitened = self.whitening(represented)
