@@ -20,7 +20,6 @@ TOGETHER = {
     "service/test_killed_replicas.py",
     "service/test_undo_machine.py",
     "test_layout.py",
-    "test_model_file_extractor.py",
     "test_public_names.py",
     "test_readme.py",
 }
