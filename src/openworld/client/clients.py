@@ -34,7 +34,7 @@ class ServiceError(Exception):
 
 
 @contextmanager
-def _told(url: object) -> Iterator[None]:
+def _connection_errors(url: object) -> Iterator[None]:
     """Raise errors of the connection as `ServiceError`."""
     try:
         yield
@@ -123,7 +123,7 @@ class Client(Endpoints, AbstractContextManager["Client"]):
             If the service refuses the request, or cannot be reached.
         """
         request = call.request()
-        with _told(self._http.base_url):
+        with _connection_errors(self._http.base_url):
             try:
                 response = self._http.request(**request)
             except _httpx().TransportError:
@@ -134,7 +134,7 @@ class Client(Endpoints, AbstractContextManager["Client"]):
         """Yield what happens at the service, as it happens."""
         lines = _Lines()
         stream = self._http.stream("GET", "/v1/events", timeout=None)
-        with _told(self._http.base_url), stream as response:
+        with _connection_errors(self._http.base_url), stream as response:
             if not response.is_success:
                 response.read()
             for line in _checked(response).iter_lines():
@@ -164,7 +164,7 @@ class AsyncClient(Endpoints, AbstractAsyncContextManager["AsyncClient"]):
     async def send(self, call: Call[T]) -> T:
         """Send a request; see `Client.send`."""
         request = call.request()
-        with _told(self._http.base_url):
+        with _connection_errors(self._http.base_url):
             try:
                 response = await self._http.request(**request)
             except _httpx().TransportError:
@@ -174,7 +174,7 @@ class AsyncClient(Endpoints, AbstractAsyncContextManager["AsyncClient"]):
     async def events(self) -> AsyncIterator[Event]:
         """Yield what happens at the service, as it happens."""
         lines = _Lines()
-        with _told(self._http.base_url):
+        with _connection_errors(self._http.base_url):
             async with self._http.stream("GET", "/v1/events", timeout=None) as response:
                 if not response.is_success:
                     await response.aread()

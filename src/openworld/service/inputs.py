@@ -40,7 +40,7 @@ Features = NDArray[np.floating[Any]]
 
 
 class Inputs:
-    """Makes samples of what people send."""
+    """Turns the pictures and texts of requests into features."""
 
     def __init__(self, world: World, settings: ServiceSettings) -> None:
         self._world, self._settings = world, settings
@@ -66,7 +66,7 @@ class Inputs:
 
     @property
     def kind(self) -> Kind | None:
-        """What the model's extractor takes, image or text; None where the model takes vectors alone."""
+        """The input of the model's extractor, image or text; None for a model of vectors."""
         return None if self._world.model.extractor is None else self._loaded().kind
 
     def texts(self, texts: Sequence[str], source: str | None = None) -> tuple[Features, list[Item]]:
@@ -145,7 +145,7 @@ def thumbnail(picture: Image) -> bytes:
 
 
 def media_type(thumbnail: bytes) -> str:
-    """Return the media type of a stored thumbnail, which is one of a few by how it is made."""
+    """Return the media type of a stored thumbnail by its first bytes."""
     for start, name in ((b"\xff\xd8", "jpeg"), (b"\x89PNG", "png"), (b"RIFF", "webp"), (b"GIF8", "gif")):
         if thumbnail.startswith(start):
             return f"image/{name}"

@@ -1,4 +1,4 @@
-"""What the service measures about itself, for Prometheus and for the dashboard."""
+"""Metrics of the service, for Prometheus and for the dashboard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LATENCIES_KEPT = 2000
 
 @dataclass
 class Period:
-    """What happened in some seconds. `decision` is the mean over the samples: where it drifts, look."""
+    """Ten seconds of the service. `decision` is the mean over the samples; a drift calls for a look."""
 
     at: float
     samples: int = 0
@@ -39,7 +39,7 @@ class Period:
     latencies: list[float] = field(default_factory=list, repr=False)
 
     def finish(self) -> None:
-        """Work out the percentiles and forget the single values."""
+        """Compute the percentiles and drop the single values."""
         if self.latencies:
             p50, p99 = np.percentile(self.latencies, [50, 99])
             self.latency_p50, self.latency_p99 = float(p50), float(p99)
@@ -47,7 +47,7 @@ class Period:
 
 
 class Metrics:
-    """Counters of one process; Prometheus sees those of all workers at one address together.
+    """Metrics of one process; where there are several workers, Prometheus gets the sum over all.
 
     The library does that where PROMETHEUS_MULTIPROC_DIR names a folder, which the server sees to.
 
@@ -133,7 +133,7 @@ class Metrics:
             return list(self._periods)[-n:]
 
     def exposition(self) -> bytes:
-        """Return all of it in the format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         progress = self._world.labels.progress("")
         for state in ("pending", "recognized", "labelled", "dismissed"):
             self._pool.labels(state).set(getattr(progress, state))
@@ -157,7 +157,7 @@ class Metrics:
         return generate_latest(of_all_workers)
 
     def _now(self) -> Period:
-        """Return the period of this moment, and finish the one before."""
+        """Return the current period; finish the one before when a new one begins."""
         at = self._clock() // _PERIOD_SECONDS * _PERIOD_SECONDS
         if not self._periods or self._periods[-1].at != at:
             if self._periods:

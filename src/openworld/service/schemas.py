@@ -21,7 +21,7 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 
 
 class Body(BaseModel):
-    """A body in which names that do not exist are refused, not passed over."""
+    """A request body; unknown fields are refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,7 +60,7 @@ class LearnBody(_Samples):
 
 
 class LabelBody(Body):
-    """Samples, or a cluster, to give a label to."""
+    """Samples, or a cluster, to label."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -140,7 +140,7 @@ class PreviewBody(Body):
 
 
 class MergeClustersBody(Body):
-    """Clusters to make one of; the first takes the samples of the others."""
+    """Clusters to merge; the first takes the samples of the others."""
 
     cluster_ids: Annotated[list[Id], Field(min_length=2, max_length=1000)]
 
@@ -158,14 +158,14 @@ class GranularityBody(Body):
 
 
 class ClassBody(Body):
-    """What to change about a class."""
+    """The changes to a class."""
 
     label: str | None = Field(None, description="The new name.")
     description: str | None = Field(None, max_length=10_000)
 
 
 class MergeClassesBody(Body):
-    """Classes to make one of."""
+    """Classes to merge."""
 
     labels: Annotated[list[str], Field(min_length=1, max_length=1000)]
     into: str
@@ -178,7 +178,7 @@ class EventBody(Body):
 
 
 class LoginBody(Body):
-    """A key; or, while the service has no keys, the name one wants to be known by."""
+    """A key; or, while the service has no keys, a name of your choice."""
 
     key: str | None = Field(None, max_length=500)
     name: str | None = Field(None, max_length=200)
@@ -254,7 +254,7 @@ class SimilarSample(BaseModel):
 
 
 class ClusterList(BaseModel):
-    """The clusters, and how far the clustering is."""
+    """The clusters, and the progress of the clustering."""
 
     clusters: list[Cluster]
     running: bool
@@ -292,29 +292,29 @@ class VersionComparison(BaseModel):
 
 
 class Status(BaseModel):
-    """Whether the service works."""
+    """The state of the service."""
 
     status: Literal["ok"] = "ok"
     model_version: int | None = None
 
 
 class SessionInfo(BaseModel):
-    """Who one is to the service."""
+    """The person of a session."""
 
     name: str | None
     role: Role | None
-    needs_key: bool = Field(description="Whether one must log in with a key.")
+    needs_key: bool = Field(description="Whether a key is needed to log in.")
 
 
 class PeriodInfo(BaseModel):
-    """Some seconds of the service's life."""
+    """Ten seconds of the service."""
 
     model_config = ConfigDict(from_attributes=True)
 
     at: float = Field(description="The beginning, in seconds since 1970.")
     samples: int
     unknown: int
-    decision: float = Field(description="The mean over the samples: where it drifts, look.")
+    decision: float = Field(description="The mean over the samples; a drift calls for a look.")
     requests: int
     failed: int
     latency_p50: float = Field(description="Seconds.")

@@ -156,5 +156,5 @@ def load_settings(config: Path | None = None, **flags: Any) -> ServiceSettings:
     except TOMLDecodeError as error:
         raise ValueError(f"{config} is not a TOML file: {error}") from error
     except ValidationError as error:
-        told = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
-        raise ValueError(f"The settings are wrong. {'; '.join(told)}") from error
+        problems = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
+        raise ValueError(f"The settings are wrong. {'; '.join(problems)}") from error

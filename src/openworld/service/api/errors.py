@@ -1,4 +1,4 @@
-"""Errors as the API tells them: one shape, and never a 5xx for what a client did."""
+"""Error responses: one shape for all, and never a 5xx for a mistake of the client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HINTS = {
 
 
 class Error(BaseModel):
-    """What went wrong, in words for people."""
+    """An error, in words for people."""
 
     error: str = Field(description="The kind of error.", examples=["refused"])
     detail: str = Field(
@@ -68,7 +68,7 @@ def error_response(error: StarletteHTTPException) -> Response:
 
 
 def as_http(error: WorldError) -> HTTPException:
-    """Return what an error of the world is to a client."""
+    """Return the HTTP error for an error of the world."""
     if isinstance(error, OperationalError | InterfaceError):
         return HTTPException(503, "The database does not answer.", {"Retry-After": "2"})
     if isinstance(error, StorageError):
@@ -78,7 +78,7 @@ def as_http(error: WorldError) -> HTTPException:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Have all errors answered in one shape."""
+    """Respond to all errors in one shape."""
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, StarletteHTTPException)
@@ -113,7 +113,7 @@ def _methods(request: Request) -> set[str]:
 
 
 def _words(error: RequestValidationError) -> str:
-    """Say in one line what is wrong with a request, three problems at most."""
+    """Describe in one line what is wrong with a request: three problems at most."""
     found = error.errors()
     parts = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in found[:3]]
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""

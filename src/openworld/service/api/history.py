@@ -20,7 +20,7 @@ VersionId = Annotated[Id, Path(description="The number of a version.")]
 
 @router.post("/undo", responses=errors(404, 409))
 def undo(body: EventBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
-    """Undo an event: by default one's last. Only an admin may undo those of others."""
+    """Undo an event: by default your last. Only an admin may undo those of others."""
     _check_own(body.event_id, service, person)
     return request.append(person, lambda: service.world.history.undo(person.name, body.event_id))
 

@@ -63,5 +63,5 @@ def preview(body: PreviewBody, service: Service, _: Viewer) -> Preview:
 
 @router.get("/progress")
 def progress(service: Service, person: Viewer) -> Progress:
-    """Count samples by state, everyone's and one's own."""
+    """Count samples by state, of everyone and of yourself."""
     return service.world.labels.progress(person.name)
