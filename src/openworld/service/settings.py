@@ -97,10 +97,10 @@ class ServiceSettings(BaseSettings):
         description="Growth of the samples that triggers a metric refresh; 0 refreshes after every event.",
     )
     keep_random: float = Field(
-        0.01, ge=0, le=1, description="Share of recognized samples kept at random, to estimate the accuracy."
+        0.02, ge=0, le=1, description="Share of recognized samples kept at random, to estimate the accuracy."
     )
     keep_below: float = Field(
-        0.5, ge=0, le=1, description="Recognized samples with a smaller membership are kept for review."
+        0.8, ge=0, le=1, description="Recognized samples with a smaller membership are kept for review."
     )
     max_recognized: int = Field(20_000, ge=0, description="Most recognized samples kept for review.")
     recognized_days: float = Field(30.0, gt=0, description="How long they are kept, in days.")
