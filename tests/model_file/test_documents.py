@@ -14,7 +14,7 @@ from safetensors import safe_open
 import openworld
 from openworld.model_file import FORMAT_VERSION, ModelFileError, read_description
 
-ID = {"name": "pixels", "version": "1", "weights": "", "preprocessing": "grey 32x32"}
+ID = {"name": "pixels", "version": "1", "weights": "", "preprocessing": "gray 32x32"}
 X = np.random.default_rng(0).standard_normal((60, 5)) + np.repeat(np.eye(5)[:3] * 9, 20, axis=0)
 y = np.repeat(["ant", "bee", "cat"], 20)
 

@@ -46,7 +46,7 @@ LABELS = {
 }  # fmt: skip
 METRICS = {
     "none given": None,
-    "learnt": NCMMetric(max_iter=3),
+    "learned": NCMMetric(max_iter=3),
     "low rank": NCMMetric(2, max_iter=3, random_state=5),
     "dot": NCMMetric(form="dot", max_iter=3),
     "sgd": NCMMetric(solver="sgd", max_iter=10, learning_rate=0.01, standardize=False),

@@ -73,7 +73,7 @@ class ExactIndex:
     origin : array of shape (m,), optional
         A point in the middle of the means, by default `central_point`. It stays while means come and go.
     names : sequence, optional
-        The names of the means, kept by reference: whoever adds or removes a mean does so with its name. Of
+        The names of the means, kept by reference: a mean is added or removed together with its name. Of
         equally near means the one with the smallest name comes first; without names, the one that stands
         first.
     """

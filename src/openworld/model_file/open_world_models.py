@@ -1,6 +1,6 @@
 """OpenWorldRecognizer: representation, statistics, reservoir, and all that predictions read.
 
-What is drawn at random or computed by BLAS is stored, not made anew: numpy promises the stream of a seed
+What is drawn at random or computed by BLAS is stored, not computed again: numpy promises the stream of a seed
 for one version only, and the last bit of a product of matrices differs from machine to machine.
 """
 
@@ -105,7 +105,7 @@ def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
         "shrinkage": whitening.shrinkage,
         "per_sample": whitening.per_sample,
     }
-    arrays: Arrays = {"metric.centre": whitening.centre, "metric.map": whitening.map}
+    arrays: Arrays = {"metric.centre": whitening.center, "metric.map": whitening.map}
     if representation.n_lifted:
         arrays["metric.rows"] = representation.rows
     if representation.mean is not None and representation.scale is not None:

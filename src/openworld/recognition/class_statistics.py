@@ -159,30 +159,26 @@ class ClassStatistics:
         y : array of shape (n,)
             Labels; those not seen before become new classes.
         sample_weight : array of shape (n,), optional
-            Non-negative weights; a sample of weight 0 is as good as absent.
+            Non-negative weights; a sample of weight 0 is ignored.
 
         Returns
         -------
         self : ClassStatistics
         """
-        self._combine(self._of_samples(X, y, sample_weight), sign=1)
-        return self
+        return self._combine(self._of_samples(X, y, sample_weight), sign=1)
 
     def subtract(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ClassStatistics:
         """Take away samples that were added before, in place. A class left with no sample is forgotten."""
-        self._combine(self._of_samples(X, y, sample_weight), sign=-1)
-        return self
+        return self._combine(self._of_samples(X, y, sample_weight), sign=-1)
 
     def __iadd__(self, other: ClassStatistics) -> ClassStatistics:
-        self._combine(other, sign=1)
-        return self
+        return self._combine(other, sign=1)
 
     def __add__(self, other: ClassStatistics) -> ClassStatistics:
         return self.copy().__iadd__(other)
 
     def __isub__(self, other: ClassStatistics) -> ClassStatistics:
-        self._combine(other, sign=-1)
-        return self
+        return self._combine(other, sign=-1)
 
     def __sub__(self, other: ClassStatistics) -> ClassStatistics:
         return self.copy().__isub__(other)
@@ -208,10 +204,8 @@ class ClassStatistics:
         labels, attributes, n_classes = list(labels), dict(vars(self)), len(self)
         rows = np.array([self._row_of[label] for label in labels if label in self._row_of], dtype=np.intp)
         new = [label for label in labels if label not in self._row_of]
-        growing = [part for part in (self._counts, self._sums) if part is not None]
-        if self.scatter_kind == "per_class":
-            growing.append(self._class_scatter)
-        parts = [part.restorer(rows) for part in growing]
+        growing = self._counts, self._sums, self._class_scatter if self.scatter_kind == "per_class" else None
+        parts = [part.restorer(rows) for part in growing if part is not None]
 
         def restore() -> None:
             vars(self).update(attributes)
@@ -335,15 +329,14 @@ class ClassStatistics:
             kinds = f'scatter="{self.scatter_kind}" and scatter="{other.scatter_kind}"'
             raise ValueError(f"Statistics with {kinds} do not combine.")
         if self.n_features is not None and other.n_features not in (None, self.n_features):
-            raise ValueError(
-                f"The statistics have {self.n_features} features, the others {other.n_features}."
-            )
+            n_features = f"{self.n_features} and of {other.n_features}"
+            raise ValueError(f"Statistics of {n_features} features do not combine.")
         self._check_kind(other._labels[:1])
         for label, count in zip(other._labels, other.counts, strict=True) if sign < 0 else ():
             if label not in self or self.count(label) < count * (1 - _NOTHING):
                 raise ValueError(f"Class {label!r} has fewer samples than are to be taken away from it.")
 
-    def _combine(self, other: ClassStatistics, sign: Literal[1, -1]) -> None:
+    def _combine(self, other: ClassStatistics, sign: Literal[1, -1]) -> ClassStatistics:
         """Add the other's classes (sign = 1) or subtract them (sign = -1).
 
         Chan's update: joining parts a and b of a class adds
@@ -352,12 +345,12 @@ class ClassStatistics:
         """
         self.check_combines(other, sign)
         if other._sums is None:
-            return
+            return self
         if self._sums is None:
             copied = vars(other.copy())
             self._labels += copied.pop("_labels")  # an index may refer to this very list
             vars(self).update(copied)
-            return
+            return self
         self._append_empty([label for label in other._labels if label not in self._row_of], self._sums)
         rows = np.array([self._row_of[label] for label in other._labels], dtype=np.intp)
         counts_b, sums_b = other.counts[:, np.newaxis], other.sums
@@ -375,6 +368,7 @@ class ClassStatistics:
         self.counts[rows], self.sums[rows] = counts[:, 0], sums
         for label in [label for label, some in zip(other._labels, left[:, 0], strict=True) if not some]:
             self.forget(label)
+        return self
 
     def _combine_scatter(
         self, rows: NDArray[np.intp], other: ClassStatistics, between: Floats, sign: Literal[1, -1]

@@ -41,8 +41,8 @@ def held_out_of(samples, codes):
 def blobs(n_classes=6, per_class=12, n_features=5, spread=4.0, seed=0):
     random = np.random.default_rng(seed)
     codes = np.repeat(np.arange(n_classes), per_class)
-    centres = spread * random.normal(size=(n_classes, n_features))
-    return centres[codes] + random.normal(size=(len(codes), n_features)), codes
+    centers = spread * random.normal(size=(n_classes, n_features))
+    return centers[codes] + random.normal(size=(len(codes), n_features)), codes
 
 
 # --- The similarities ---
@@ -171,16 +171,16 @@ def test_what_is_promised_is_measured():
     random = np.random.default_rng(0)
     promised, measured = [], []
     for _ in range(8):
-        centres = 1.6 * random.normal(size=(40, 6))
+        centers = 1.6 * random.normal(size=(40, 6))
         codes = np.repeat(np.arange(20), 30)
-        samples = centres[codes] + random.normal(size=(len(codes), 6))
+        samples = centers[codes] + random.normal(size=(len(codes), 6))
         held_out = held_out_of(samples, codes)
         found = calibrate(held_out, MinOpenWorldError(), distances=True)
         root = np.linalg.lstsq(samples[:200] - samples[:200].mean(0), (
             held_out.samples[:200] - held_out.samples[:200].mean(0)), rcond=None)[0]  # fmt: skip
         origin = samples[0] - np.linalg.lstsq(root.T, held_out.samples[0], rcond=None)[0]
         new = np.repeat(np.arange(40), 50)
-        white = (centres[new] + random.normal(size=(len(new), 6)) - origin) @ root
+        white = (centers[new] + random.normal(size=(len(new), 6)) - origin) @ root
         squares = (held_out.means**2).sum(axis=1)
         products = Products(
             white @ held_out.means.T, (white**2).sum(axis=1)[:, np.newaxis], squares, held_out.counts

@@ -17,8 +17,8 @@ class Case:
     def __init__(self, sizes, n_features=4, shrinkage=0.2, seed=0):
         random = np.random.default_rng(seed)
         self.codes = np.repeat(np.arange(len(sizes)), sizes)
-        centres = 2 * random.normal(size=(len(sizes), n_features))
-        self.samples = centres[self.codes] + random.normal(size=(len(self.codes), n_features))
+        centers = 2 * random.normal(size=(len(sizes), n_features))
+        self.samples = centers[self.codes] + random.normal(size=(len(self.codes), n_features))
         self.counts = np.array(sizes, dtype=float)
         self.means = self.means_of(np.ones(len(self.codes), dtype=bool))
         deviations = self.samples - self.means[self.codes]
@@ -27,13 +27,13 @@ class Case:
         self.covariance = self.per_sample * deviations.T @ deviations + shrinkage * np.eye(n_features)
         self.shares = centre_weights(self.counts)
         root = np.linalg.inv(np.linalg.cholesky(self.covariance)).T
-        centre = self.shares @ self.means
+        center = self.shares @ self.means
         several = self.counts[self.codes] > 1
         self.judged = np.flatnonzero(several)
         self.held_out = HeldOut(
-            ((self.samples - centre) @ root)[several].astype(np.float32),
+            ((self.samples - center) @ root)[several].astype(np.float32),
             self.codes[several],
-            ((self.means - centre) @ root).astype(np.float32),
+            ((self.means - center) @ root).astype(np.float32),
             self.counts,
             self.shares,
             self.per_sample,
@@ -43,9 +43,9 @@ class Case:
         classes = range(len(self.counts))
         return np.array([self.samples[kept & (self.codes == c)].mean(axis=0) for c in classes])
 
-    def products(self, sample, means, centre, covariance):
+    def products(self, sample, means, center, covariance):
         inverse = np.linalg.inv(covariance)
-        a, b = sample - centre, means - centre
+        a, b = sample - center, means - center
         return b @ inverse @ a, a @ inverse @ a, np.einsum("ij,jk,ik->i", b, inverse, b)
 
 
@@ -91,8 +91,8 @@ def test_a_class_left_out_of_covariance_and_centre(sizes, seed):
                 left, 1 / case.degrees
             )
             shares = case.shares[others] / case.shares[others].sum()
-            centre = shares @ case.means[others]
-            mixed, square, squares = case.products(case.samples[i], case.means, centre, covariance)
+            center = shares @ case.means[others]
+            mixed, square, squares = case.products(case.samples[i], case.means, center, covariance)
             np.testing.assert_allclose(unknown.mixed[at][others], mixed[others], rtol=0.02, atol=0.02)
             np.testing.assert_allclose(unknown.samples[at, 0], square, rtol=0.02, atol=0.02)
             np.testing.assert_allclose(unknown.means[at][others], squares[others], rtol=0.02, atol=0.02)

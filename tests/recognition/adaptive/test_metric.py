@@ -50,9 +50,9 @@ def test_shrinkage_of_special_covariances():
 def statistics_of(n_samples=3000, n_features=6, seed=0):
     random = np.random.default_rng(seed)
     shape = np.eye(n_features) + 0.3 * random.normal(size=(n_features, n_features))
-    centres = 3 * random.normal(size=(4, n_features))
+    centers = 3 * random.normal(size=(4, n_features))
     labels = np.arange(n_samples) % 4
-    samples = centres[labels] + random.normal(size=(n_samples, n_features)) @ shape
+    samples = centers[labels] + random.normal(size=(n_samples, n_features)) @ shape
     return samples, labels, ClassStatistics("pooled").add(samples, labels)
 
 
@@ -79,7 +79,7 @@ def test_whitening_is_that_of_the_shrunk_covariance(n_samples):
     assert whitening.shrinkage == pytest.approx(s)
     shrunk = (1 - s) * covariance + s * np.trace(covariance) / 6 * np.eye(6)
     np.testing.assert_allclose(whitening.map.T @ shrunk @ whitening.map, np.eye(6), atol=5e-3)
-    np.testing.assert_allclose(whitening.centre, statistics.means.mean(axis=0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(whitening.center, statistics.means.mean(axis=0), rtol=1e-5, atol=1e-5)
 
 
 def test_whitening_agrees_with_scikit_learn_on_one_class():

@@ -63,7 +63,7 @@ def digits_of(rows, classes):
 
 @pytest.fixture(scope="module")
 def digits_model():
-    """Knows 0 to 6, of which 4 to 6 were learnt later."""
+    """Knows 0 to 6, of which 4 to 6 were learned later."""
     model = OpenWorldRecognizer(n_lifted=200).fit(*digits_of(TRAIN, range(4)))
     return model.partial_fit(*digits_of(TRAIN, range(4, 7)))
 
@@ -290,14 +290,14 @@ def test_classes_that_differ_in_length_alone_are_standardized():
 def test_more_features_than_a_scatter_is_kept_of():
     random = np.random.default_rng(0)
     labels = np.arange(60) % 3
-    centres = random.normal(size=(4, LARGEST_SCATTER + 5)).astype(np.float32)
-    samples = centres[labels] + 0.7 * random.normal(size=(60, LARGEST_SCATTER + 5)).astype(np.float32)
+    centers = random.normal(size=(4, LARGEST_SCATTER + 5)).astype(np.float32)
+    samples = centers[labels] + 0.7 * random.normal(size=(60, LARGEST_SCATTER + 5)).astype(np.float32)
     model = OpenWorldRecognizer(n_lifted=40).fit(samples[:40], labels[:40])
     assert model.metric_.representation_.n_dimensions == 40
     assert np.mean(model.predict(samples[40:]) == labels[40:]) > 0.8
-    assert np.mean(model.predict(centres[3:] + samples[:20] - centres[labels[:20]]) == -1) > 0.8
-    model.partial_fit(centres[3:] + samples[:5] - centres[labels[:5]], [3] * 5)
-    assert model.predict(centres[3:]).tolist() == [3]
+    assert np.mean(model.predict(centers[3:] + samples[:20] - centers[labels[:20]]) == -1) > 0.8
+    model.partial_fit(centers[3:] + samples[:5] - centers[labels[:5]], [3] * 5)
+    assert model.predict(centers[3:]).tolist() == [3]
 
 
 # --- Learning ---
@@ -338,7 +338,7 @@ def test_one_class_at_a_time_is_all_at_once():
         assert model.calibration_.threshold == pytest.approx(together.calibration_.threshold, abs=1e-6)
 
 
-def test_a_class_forgotten_and_learnt_again():
+def test_a_class_forgotten_and_learned_again():
     """Its share of the scatter stays behind, so the metric is not the same to the last digit."""
     model = OpenWorldRecognizer(n_lifted=0).fit(*digits_of(TRAIN, range(8)))
     samples, labels = digits_of(TEST, range(8))
@@ -365,7 +365,7 @@ def test_unknown_becomes_known():
 
 @pytest.mark.parametrize("n_lifted", [0, 200])
 def test_it_beats_the_nearest_non_outlier_by_far(n_lifted):
-    """Open-world error (Eq. 9) on digits: 4 starting classes, 3 learnt later, 3 unknown."""
+    """Open-world error (Eq. 9) on digits: 4 starting classes, 3 learned later, 3 unknown."""
     errors = {}
     for name, model in (("NNO", NearestNonOutlier()), ("ours", OpenWorldRecognizer(n_lifted=n_lifted))):
         errors[name] = []
@@ -430,8 +430,8 @@ def test_growing_class_by_class_is_making_all_rows_anew(tmp_path):
     random = np.random.default_rng(0)
     model = fitted(refresh_growth=100.0)
     for label in (-5, 7, 1, 3, 7, 99):  # new classes before, between and after the others, and known ones
-        centre = random.normal(size=4)
-        model.partial_fit(X[0] + centre + 0.1 * random.normal(size=(6, 4)), [label] * 6)
+        center = random.normal(size=4)
+        model.partial_fit(X[0] + center + 0.1 * random.normal(size=(6, 4)), [label] * 6)
         model.predict(NEW)
         if label == 3:
             before = model.decision_function(NEW)
@@ -579,7 +579,7 @@ def test_before_fitting():
 
 
 @EVERY_FORM
-def test_parts_learnt_apart_add_up(form):
+def test_parts_learned_apart_add_up(form):
     model = fitted(form, X[:100], Y[:100])
     whole = deepcopy(model).partial_fit(X[100:], Y[100:]).partial_fit(NEW, Y + 5)
     parts = [
@@ -676,12 +676,12 @@ def test_one_class(n_samples):
 
 
 def test_classes_of_one_sample_each():
-    centres = 10 * np.eye(4)
+    centers = 10 * np.eye(4)
     with pytest.warns(UserWarning, match="The threshold is a guess"):
-        model = OpenWorldRecognizer().fit(centres, list("abcd"))
-    near = centres + 0.5 * np.random.default_rng(0).normal(size=(4, 4))
+        model = OpenWorldRecognizer().fit(centers, list("abcd"))
+    near = centers + 0.5 * np.random.default_rng(0).normal(size=(4, 4))
     assert model.predict(near).tolist() == list("abcd")
-    assert model.predict(-centres).tolist() == ["unknown"] * 4
+    assert model.predict(-centers).tolist() == ["unknown"] * 4
 
 
 def test_one_sample_is_too_few():
@@ -695,10 +695,10 @@ def test_two_classes_of_few_samples_accept_their_own(n_samples):
     random = np.random.default_rng(n_samples)
     known, unknown = [], []
     for _ in range(10):
-        centres = np.vstack([np.zeros(5), 9 * np.eye(5)])
+        centers = np.vstack([np.zeros(5), 9 * np.eye(5)])
         labels = np.repeat([0, 1], n_samples)
-        model = OpenWorldRecognizer().fit(centres[labels] + random.normal(size=(2 * n_samples, 5)), labels)
-        answers = model.predict(np.repeat(centres, 20, axis=0) + random.normal(size=(120, 5)))
+        model = OpenWorldRecognizer().fit(centers[labels] + random.normal(size=(2 * n_samples, 5)), labels)
+        answers = model.predict(np.repeat(centers, 20, axis=0) + random.normal(size=(120, 5)))
         known.append(np.mean(answers[:40] == np.repeat([0, 1], 20)))
         unknown.append(np.mean(answers[40:] == -1))
     assert np.mean(known) > 0.9
@@ -709,10 +709,10 @@ def test_two_classes_of_few_samples_accept_their_own(n_samples):
 def test_blobs_of_uneven_size(counts):
     """What a new user tries first."""
     random = np.random.default_rng(0)
-    centres = np.vstack([9 * np.eye(5), -9 * np.eye(5)[:3]])
+    centers = np.vstack([9 * np.eye(5), -9 * np.eye(5)[:3]])
     labels = np.repeat(np.arange(4), counts)
-    model = OpenWorldRecognizer().fit(centres[labels] + random.normal(size=(len(labels), 5)), labels)
-    answers = model.predict(np.repeat(centres, 50, axis=0) + random.normal(size=(400, 5)))
+    model = OpenWorldRecognizer().fit(centers[labels] + random.normal(size=(len(labels), 5)), labels)
+    answers = model.predict(np.repeat(centers, 50, axis=0) + random.normal(size=(400, 5)))
     assert np.mean(answers[:200] == np.repeat(np.arange(4), 50)) > 0.97
     assert np.mean(answers[200:] == -1) > 0.97
 
@@ -750,7 +750,7 @@ def test_all_samples_of_a_class_the_same():
     assert model.predict(samples[-1:]).tolist() == [9]
 
 
-def test_classes_of_one_sample_learnt_later():
+def test_classes_of_one_sample_learned_later():
     random = np.random.default_rng(0)
     model = OpenWorldRecognizer(n_lifted=0).fit(*digits_of(TRAIN, range(5)))
     samples, labels = digits_of(TRAIN, range(5, 10))
@@ -783,9 +783,9 @@ def test_nothing_but_zeros():
 def test_a_large_offset(offset):
     """The reservoir must not round away what sets the samples apart."""
     form = {"standardize": True, "n_lifted": 0}
-    centred, model = fitted(form), fitted(form, X + offset)
-    assert model.calibration_.quality > centred.calibration_.quality - 0.05
-    agree = model.decision_function(NEW + offset).argmax(axis=1) == centred.decision_function(NEW).argmax(
+    centered, model = fitted(form), fitted(form, X + offset)
+    assert model.calibration_.quality > centered.calibration_.quality - 0.05
+    agree = model.decision_function(NEW + offset).argmax(axis=1) == centered.decision_function(NEW).argmax(
         axis=1
     )
     assert np.mean(agree) > 0.85

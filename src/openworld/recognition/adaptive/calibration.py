@@ -123,7 +123,7 @@ class Scored(NamedTuple):
 def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = False) -> ScoreCalibration:
     """Choose form, weights, threshold and probability of the score.
 
-    Every sample counts twice: once as a known sample, left out of covariance, mean and centre, and once as
+    Every sample counts twice: once as a known sample, left out of covariance, mean and center, and once as
     an unknown one, with its whole class left out.
 
     Parameters
@@ -272,7 +272,7 @@ def _logistic(scores: Doubles, right: NDArray[np.bool_]) -> tuple[float, float]:
         return 1.0, float(logit(share) - scores.mean())
     from sklearn.linear_model import LogisticRegression  # loads much that nothing else here needs
 
-    centre, spread = float(scores.mean()), float(scores.std()) or 1.0
-    model = LogisticRegression(C=100.0).fit((scores[:, np.newaxis] - centre) / spread, right)
+    center, spread = float(scores.mean()), float(scores.std()) or 1.0
+    model = LogisticRegression(C=100.0).fit((scores[:, np.newaxis] - center) / spread, right)
     slope = max(float(model.coef_[0, 0]) / spread, 1e-3)
-    return slope, float(model.intercept_[0]) - slope * centre
+    return slope, float(model.intercept_[0]) - slope * center

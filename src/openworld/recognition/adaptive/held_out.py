@@ -101,7 +101,7 @@ class HeldOut:
     def _without_sample(
         self, codes: Codes, own: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
     ) -> Products:
-        """Take each sample out of the covariance, of its own mean (column `own`) and of the centre."""
+        """Take each sample out of the covariance, of its own mean (column `own`) and of the center."""
         at_own = (np.arange(len(own)), own)
         n = self.counts[codes][:, np.newaxis]
         counts = np.broadcast_to(self.counts if len(mixed.T) > 1 else n, mixed.shape).copy()
@@ -114,7 +114,7 @@ class HeldOut:
         mixed[at_own] -= (along * step)[:, 0]
         means[at_own] += (square * step**2)[:, 0] - 2 * with_means[at_own] * step[:, 0]
         with_means[at_own] -= (square * step)[:, 0]
-        shift = self.shares[codes][:, np.newaxis] * step  # and everything, seen from the centre, by shift d
+        shift = self.shares[codes][:, np.newaxis] * step  # and everything, seen from the center, by shift d
         mixed += shift * (along + with_means) + shift**2 * square
         means += 2 * shift * with_means + shift**2 * square
         samples = samples + 2 * shift * along + shift**2 * square
@@ -128,7 +128,7 @@ class HeldOut:
     def _without_class(
         self, held: Floats, codes: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
     ) -> Products:
-        """Take the whole class of each sample out: mean, share of the centre, samples of the covariance."""
+        """Take the whole class of each sample out: mean, share of the center, samples of the covariance."""
         at_own = (np.arange(len(codes)), codes)
         own, own_square = mixed[at_own][:, np.newaxis], between[at_own][:, np.newaxis]
         share = self.shares[codes][:, np.newaxis]

@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 
 LARGEST_SCATTER = 4096
 _ROWS_AT_ONCE = 16384
-_CENTRE_SAMPLES = 5  # with so many samples a class has half of its weight in the centre
+_CENTRE_SAMPLES = 5  # with so many samples a class has half of its weight in the center
 _FEW = 4  # samples for which a plain product is quicker than a triangular one
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
 
@@ -33,7 +33,7 @@ class Whitening:
 
     Attributes
     ----------
-    centre : array of shape (L,)
+    center : array of shape (L,)
         The mean of the class means, in which a class of few samples weighs less.
     map : array of shape (L, L)
         Upper triangular, C-contiguous.
@@ -43,7 +43,7 @@ class Whitening:
         How much one sample adds to the shrunk covariance.
     """
 
-    centre: Floats
+    center: Floats
     map: Floats
     shrinkage: float
     per_sample: float = 0.0
@@ -62,21 +62,21 @@ class Whitening:
         root = _root(covariance, shrinkage)
         identity = np.eye(len(root), dtype=np.float32)
         inverse = solve_triangular(root, identity, lower=True, trans="T", check_finite=False)
-        centre = (centre_weights(statistics.counts) @ statistics.means).astype(np.float32)
+        center = (centre_weights(statistics.counts) @ statistics.means).astype(np.float32)
         per_sample = (1 - shrinkage) / degrees
-        return cls(centre, np.ascontiguousarray(inverse, dtype=np.float32), shrinkage, per_sample)
+        return cls(center, np.ascontiguousarray(inverse, dtype=np.float32), shrinkage, per_sample)
 
     def __call__(self, represented: Floats) -> Floats:
         """Whiten represented samples, shape (n, L)."""
-        centred = represented - self.centre
-        if len(centred) < _FEW:
-            return np.asarray(centred @ self.map)
+        centered = represented - self.center
+        if len(centered) < _FEW:
+            return np.asarray(centered @ self.map)
         # The zeros of the map are left out: half the work.
-        return np.asarray(strmm(1.0, self.map.T, centred.T, lower=True, overwrite_b=True).T)
+        return np.asarray(strmm(1.0, self.map.T, centered.T, lower=True, overwrite_b=True).T)
 
 
 def centre_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of each class in the centre of the class means: less for a class of few samples."""
+    """Return the share of each class in the center of the class means: less for a class of few samples."""
     weights = counts / (counts + _CENTRE_SAMPLES)
     return np.asarray(weights / weights.sum())
 

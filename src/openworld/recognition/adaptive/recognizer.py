@@ -71,8 +71,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     reservoir_size : int, default=12
         Samples of each class kept for calibration; up to 1,200 in all while there are few classes.
     refresh_growth : float, default=0.0
-        The share by which the samples must grow before metric and threshold are computed anew. 0 does so
-        after every change, so the model depends only on what was learnt; 0.1 spreads the cost.
+        Relative growth of the number of samples that triggers a refresh of metric and threshold. 0 refreshes
+        after every change, so that the model depends only on what was learned; 0.1 spreads the cost.
     unknown_label : label, optional
         What `predict` answers for unknown: by default -1 for numbers and "unknown" for text.
     random_state : int, default=0
@@ -99,7 +99,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     few L^3, whatever the number of classes.
 
     From 50,000 classes on, where faiss is installed (`pip install openworld[scale]`), `predict` and `judge`
-    search the class means in inverted lists, which takes 4 L bytes more for each class. They are found anew
+    search the class means in inverted lists, which takes 4 L bytes more for each class. They are rebuilt
     with the metric: with so many classes set `refresh_growth`.
 
     A forgotten class leaves its share of the within-class scatter behind, which tells how samples vary

@@ -211,7 +211,7 @@ def make_scoring_model(
     """Make the model from statistics and reservoir.
 
     Where a previous model by the same metric is given, only the classes that changed since then are made
-    anew, so learning one class costs little however many there are. Its rows are taken over: it is not to
+    again, so learning one class costs little however many there are. Its rows are taken over: it is not to
     be used afterwards.
     """
     classes, order = sorted_classes(metric.statistics_)
@@ -337,7 +337,7 @@ class ScoreIndex:
     vectors : array of shape (K, L)
     penalties : array of shape (K,)
     training : Training, optional
-        Where it was saved; by default found anew.
+        Of an index that was saved; by default it is computed.
     """
 
     def __init__(self, vectors: Floats, penalties: Floats, training: Training | None = None) -> None:
@@ -350,7 +350,7 @@ class ScoreIndex:
 
     @property
     def training(self) -> Training:
-        """What a later index of these means need not find anew."""
+        """What a later index of these means need not compute again."""
         return self._lists.training
 
     def _appended(self, vectors: Floats, penalties: Floats) -> Floats:
