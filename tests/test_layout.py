@@ -18,6 +18,7 @@ TOGETHER = {
     "service/api/test_schema.py",
     "service/test_kill.py",
     "service/test_killed_replicas.py",
+    "service/test_reliability.py",
     "service/test_undo_machine.py",
     "test_layout.py",
     "test_public_names.py",

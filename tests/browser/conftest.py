@@ -26,9 +26,11 @@ _shapes = runpy.run_path(str(_HERE / "shapes.py"))
 
 
 _closers: list[threading.Thread] = []
+_PATIENCE = 60_000  # ms, for a loaded machine
+expect.set_options(timeout=_PATIENCE)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def _quiet_log() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     yield
@@ -131,7 +133,7 @@ class Tab:
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context, self.url = context, url
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(8000)
+        self.page.set_default_timeout(_PATIENCE)
         self.allowed: list[str] = []
         self._problems: list[str] = []
         self.page.on("console", lambda message: message.type == "error" and self._note(message.text))

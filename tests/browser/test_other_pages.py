@@ -169,6 +169,7 @@ def test_with_keys_one_logs_in_and_viewers_only_look(serve: Any, tabs: Any, tmp_
         expect(page.get_by_role("button", name="Learn")).to_be_disabled()
         tab.open("/login")
         page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("button", name="Log out")).to_have_count(0)
         page.get_by_label("Your key").fill(labeller)
         page.keyboard.press("Enter")
         expect(page.locator(".me")).to_have_text("labeller")

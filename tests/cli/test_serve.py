@@ -71,12 +71,12 @@ def test_it_serves_and_ends_in_good_order(folder, sign):
     with serving("model.ow") as (process, address):
         learnt = httpx.post(f"{address}/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
         assert learnt.json()["added"] == ["c"]
-        with httpx.stream("GET", f"{address}/v1/events", timeout=30) as events:
+        with httpx.stream("GET", f"{address}/v1/events", timeout=300) as events:
             lines = events.iter_lines()
             assert next(lines).startswith("retry")
             process.send_signal(sign)
             assert [line for line in lines if line.startswith("event")] == []  # ended, not cut off
-        assert process.wait(30) == 0
+        assert process.wait(300) == 0
         errors = process.stderr.read()
         assert "Traceback" not in errors
         assert all(json.loads(line) for line in errors.splitlines())
@@ -92,17 +92,17 @@ def test_requests_under_way_are_finished(folder):
         def body() -> Iterator[bytes]:
             yield b'{"vectors": [[0, 0]], '
             begun.set()
-            stopped.wait(10)
+            stopped.wait(300)
             yield b'"remember": false}'
 
         def ask() -> None:
             headers = {"Content-Type": "application/json"}
-            results.append(httpx.post(f"{address}/v1/recognize", content=body(), headers=headers, timeout=30))
+            results.append(httpx.post(f"{address}/v1/recognize", content=body(), headers=headers, timeout=300))
 
         stopped = threading.Event()
         thread = threading.Thread(target=ask)
         thread.start()
-        assert begun.wait(10)
+        assert begun.wait(300)
         httpx.get(f"{address}/health")
         process.send_signal(signal.SIGTERM)
         stopped.set()
@@ -131,7 +131,7 @@ def test_workers_on_postgresql(folder):
                 learnt = client.post("/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
                 assert learnt.json()["model_version"] == 1
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(300) == 0
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_a_bad_part_is_named(engine: Cluster, tmp_path: Path, data: Data) -> Non
         class_statistics(bad, engine)
     np.save(tmp_path / "bad.npy", data[0])
     (tmp_path / "bad.npy").write_bytes((tmp_path / "bad.npy").read_bytes()[:-1000])
-    with pytest.raises(DataError, match=r"bad.npy, samples 2,[0-9]{3} to 2,600: the file ends before"):
+    with pytest.raises(DataError, match=r"bad.npy: the file was cut short"):
         list(recognize(OpenWorldRecognizer(n_lifted=0).fit(*data), bad, engine))
 
 

@@ -20,7 +20,7 @@ class Meeting:
     """A part that waits for another one to be worked on at the same time."""
 
     side_by_side = True
-    barrier = threading.Barrier(2, timeout=30)
+    barrier = threading.Barrier(2, timeout=300)
 
     def __len__(self) -> int:
         return 3

@@ -19,7 +19,7 @@ def test_requests_at_once_share_a_product_and_not_their_errors(serving, world, t
     def recognize(X, *args, **kwargs):
         sizes.append(len(X))
         started.set()
-        go_on.wait(10)
+        go_on.wait(300)
         return real(X, *args, **kwargs)
 
     monkeypatch.setattr(world.recognition, "recognize", recognize)

@@ -107,7 +107,7 @@ def test_closing_gives_up_what_is_under_way(world, things, monkeypatch):
     _fill(world, things)
     job = ClusteringJob(world, 0.0, lambda *_: None)
     job.start()
-    assert begun.wait(10)
+    assert begun.wait(300)
     job.close()
     assert not job.state.running
     assert world.clusters.all() == []

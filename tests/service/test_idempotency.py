@@ -44,9 +44,11 @@ def test_the_second_time_is_answered_as_the_first(world: World, things: Draw) ->
 def test_another_server_and_one_that_starts_again_know_it(
     url: str, things: Draw, models: Callable[[str], Any]
 ) -> None:
-    with World.open(url, models("nno")) as world, World.open(url) as other:
+    with World.open(url, models("nno")) as world:
         first = world.idempotency.run(KEY, lambda: world.labels.learn(things(5, 3), ["five"] * 3, "ann"))
-        assert other.idempotency.run(KEY, lambda: other.history.undo("ann")) == first
+        if url.startswith("postgresql"):  # an SQLite file has one server
+            with World.open(url) as other:
+                assert other.idempotency.run(KEY, lambda: other.history.undo("ann")) == first
     with World.open(url) as world:
         assert world.idempotency.run(KEY, lambda: world.history.undo("ann")) == first
         assert _kinds(world) == ["learn"]

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import structlog.testing
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.service.inputs import Inputs
@@ -39,9 +40,10 @@ def test_a_model_whose_extractor_is_not_installed_is_not_served(inputs_of, monke
         inputs_of("efficientnet-lite0").prepare()
 
 
-def test_a_model_whose_extractor_is_a_file_that_was_not_given_takes_vectors(inputs_of, capsys):
-    inputs_of("onnx:own").prepare()
-    assert "extractor not available" in capsys.readouterr().out
+def test_a_model_whose_extractor_is_a_file_that_was_not_given_takes_vectors(inputs_of):
+    with structlog.testing.capture_logs() as records:
+        inputs_of("onnx:own").prepare()
+    assert "extractor not available" in [record["event"] for record in records]
 
 
 def test_a_model_of_vectors_needs_no_extractor(world, settings_of):

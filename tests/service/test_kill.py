@@ -51,7 +51,7 @@ class _Victim:
         assert self._process.stdin is not None
         self._process.stdin.write("live\n")
         self._process.stdin.flush()
-        assert self._acted.wait(60)
+        assert self._acted.wait(600)
         time.sleep(random.Random(self._seed).uniform(0, 0.8))
         assert self._process.poll() is None
         self.kill()

@@ -82,7 +82,7 @@ def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> Non
     outcome = world.labels.label([sample.id, *others[:3]], " teapot ", "ann")
     assert (outcome.model_version, outcome.samples, outcome.added) == (1, 4, ("teapot",))
     assert world.recognize(things(5, 2, 2)).labels == ["teapot", "teapot"]
-    rescored = world.rescorer.wait(timeout=30)
+    rescored = world.rescorer.wait(timeout=300)
     assert rescored is not None
     assert (rescored.model_version, rescored.recognized) == (1, 6)
     assert [world.pool.get(i).state for i in others] == ["labelled"] * 3 + ["recognized"] * 6
@@ -90,7 +90,7 @@ def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> Non
     assert world.history.versions()[0].summary["recognized"] == 6
 
     world.history.undo("ann")
-    rescored = world.rescorer.wait(timeout=30)
+    rescored = world.rescorer.wait(timeout=300)
     assert rescored is not None
     assert (rescored.model_version, rescored.returned) == (2, 6)
     assert world.pool.count() == 10
@@ -327,7 +327,7 @@ def test_two_people_and_their_clusters(world: World, things: Draw) -> None:
     assert outcome.samples == 2
     assert [s.id for s in world.pool.page(PoolFilter(cluster=new)).samples] == [ids[0]]
     world.history.undo("ann")
-    world.rescorer.wait(timeout=30)
+    world.rescorer.wait(timeout=300)
     assert {c.id: c.size for c in world.clusters.all()} == {six: 5, new: 3}
     with pytest.raises(NotFound):
         world.clusters.lease(999, "ann")
@@ -351,12 +351,12 @@ def test_exports_hold_everything(world: World, things: Draw, tmp_path: Path) -> 
 
 
 def test_subscribers_hear_of_acts_and_of_the_pool(world: World, things: Draw) -> None:
-    world.rescorer.wait(timeout=30)
+    world.rescorer.wait(timeout=300)
     with world.notifications.subscribe() as changes:
         ids = _unknown(world, things(5, 3))
         world.labels.label(ids[:1], "five", "ann")
-        world.rescorer.wait(timeout=30)
-        heard = [changes.get(10) for _ in range(3)]
+        world.rescorer.wait(timeout=300)
+        heard = [changes.get(300) for _ in range(3)]
         assert changes.get(0) is None
     assert [change.kind for change in heard if change] == ["unknown", "act", "rescored"]
     assert heard[1] is not None
@@ -431,7 +431,7 @@ def test_recognition_goes_on_while_people_label(world: World, things: Draw) -> N
     assert failures == []
     assert all(versions == sorted(versions) for versions in seen)
     assert world.model.version == 6
-    world.rescorer.wait(timeout=30)
+    world.rescorer.wait(timeout=300)
     world.close()
 
 

@@ -112,7 +112,7 @@ def test_readers_do_not_wait_for_a_writer_and_see_only_what_is_committed(databas
         seen: list[dict[str, str]] = []
         reader = threading.Thread(target=lambda: seen.append(_texts(database)))
         reader.start()
-        reader.join(20)
+        reader.join(300)
         assert seen == [{}]
     assert _texts(database) == {"cat": "purrs"}
 

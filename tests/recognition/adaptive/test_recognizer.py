@@ -892,7 +892,7 @@ def test_threads_that_predict_after_a_change():
 
         def ask(barrier=barrier, found=found, errors=errors):
             try:
-                barrier.wait(timeout=30)
+                barrier.wait(timeout=300)
                 found.append(model.decision_function(samples))
             except Exception as error:
                 errors.append(error)

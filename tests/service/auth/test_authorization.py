@@ -48,6 +48,7 @@ ACCESS = [
     ("POST", "/v1/clusters/1/lease", None, "labeller"),
     ("DELETE", "/v1/clusters/1/lease", None, "labeller"),
     ("POST", "/v1/clusters/refresh", None, "labeller"),
+    ("POST", "/v1/clusters/granularity", {"finer": 1}, "labeller"),
     ("PATCH", "/v1/classes/a", {"description": "x"}, "labeller"),
     ("POST", "/v1/classes/merge", {"labels": ["zz"], "into": "a"}, "labeller"),
     ("POST", "/v1/undo", {}, "labeller"),

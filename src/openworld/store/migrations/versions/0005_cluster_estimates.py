@@ -13,7 +13,7 @@ depends_on = None
 
 def upgrade() -> None:
     """Add the columns."""
-    with op.batch_alter_table("clusters") as table:
-        table.add_column(sa.Column("purity", sa.Float()))
-        table.add_column(sa.Column("novelty", sa.Float()))
-        table.add_column(sa.Column("loose", sa.Boolean(), nullable=False, server_default=sa.false()))
+    # Not as a batch: that makes the table again, which SQLite refuses while samples refer to it.
+    op.add_column("clusters", sa.Column("purity", sa.Float()))
+    op.add_column("clusters", sa.Column("novelty", sa.Float()))
+    op.add_column("clusters", sa.Column("loose", sa.Boolean(), nullable=False, server_default=sa.false()))

@@ -1,0 +1,1 @@
+"""How easily the code is followed: files and functions on the paths of a sample, and sizes."""
