@@ -40,6 +40,7 @@ class Visits:
 
     @property
     def functions(self) -> set[Function]:
+        """File and name of each."""
         found = set()
         for code in self.codes:
             path = Path(code.co_filename)

@@ -43,7 +43,7 @@ NOT_THERE = (
 
 
 def test_what_is_not_there_or_makes_no_sense_is_no_failure(site: Any) -> None:
-    with httpx.Client(base_url=site.url) as client:
+    with httpx.Client(base_url=site.url, timeout=300) as client:
         assert {path: client.get(path).status_code for path in NOT_THERE}.items() <= {
             (path, code) for path in NOT_THERE for code in (200, 404, 422)
         }
@@ -54,7 +54,7 @@ def test_what_is_not_there_or_makes_no_sense_is_no_failure(site: Any) -> None:
 
 
 def test_pages_carry_no_pictures_and_the_strict_policy(site: Any) -> None:
-    response = httpx.get(site.url + "/unknowns/group?cluster=1")
+    response = httpx.get(site.url + "/unknowns/group?cluster=1", timeout=300)
     assert "data:image" not in response.text
     assert 'loading="lazy"' in response.text
     policy = response.headers["content-security-policy"]

@@ -69,7 +69,9 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_and_ends_in_good_order(folder, sign):
     with serving("model.ow") as (process, address):
-        learnt = httpx.post(f"{address}/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
+        learnt = httpx.post(
+            f"{address}/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]}, timeout=300
+        )
         assert learnt.json()["added"] == ["c"]
         with httpx.stream("GET", f"{address}/v1/events", timeout=300) as events:
             lines = events.iter_lines()
@@ -81,7 +83,7 @@ def test_it_serves_and_ends_in_good_order(folder, sign):
         assert "Traceback" not in errors
         assert all(json.loads(line) for line in errors.splitlines())
     with serving() as (_, address):  # without a model: it goes on with what it learnt
-        answer = httpx.post(f"{address}/v1/recognize", json={"vectors": [[0, 50.5]]}).json()
+        answer = httpx.post(f"{address}/v1/recognize", json={"vectors": [[0, 50.5]]}, timeout=300).json()
         assert answer["answers"][0]["label"] == "c"
 
 
@@ -97,13 +99,15 @@ def test_requests_under_way_are_finished(folder):
 
         def ask() -> None:
             headers = {"Content-Type": "application/json"}
-            results.append(httpx.post(f"{address}/v1/recognize", content=body(), headers=headers, timeout=300))
+            results.append(
+                httpx.post(f"{address}/v1/recognize", content=body(), headers=headers, timeout=300)
+            )
 
         stopped = threading.Event()
         thread = threading.Thread(target=ask)
         thread.start()
         assert begun.wait(300)
-        httpx.get(f"{address}/health")
+        httpx.get(f"{address}/health", timeout=300)
         process.send_signal(signal.SIGTERM)
         stopped.set()
         thread.join()
@@ -172,9 +176,9 @@ def test_keys_are_made_listed_and_revoked(run, folder):
     assert "choose another name" in run.told
     assert "ann  viewer  made" in run("key", "list")
     with serving("model.ow", "--host", "127.0.0.1") as (_, address):
-        assert httpx.get(f"{address}/v1/pool").status_code == 401
+        assert httpx.get(f"{address}/v1/pool", timeout=300).status_code == 401
         headers = {"Authorization": f"Bearer {secret}"}
-        assert httpx.get(f"{address}/v1/pool", headers=headers).status_code == 200
+        assert httpx.get(f"{address}/v1/pool", headers=headers, timeout=300).status_code == 200
     run("key", "revoke", "nobody", code=1)
     assert "no key 'nobody'" in run.told
     run("key", "revoke", "ann")
@@ -183,7 +187,9 @@ def test_keys_are_made_listed_and_revoked(run, folder):
 
 def test_exports(run, folder):
     with serving("model.ow", "--database", "sqlite:///world.db") as (_, address):
-        httpx.post(f"{address}/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
+        httpx.post(
+            f"{address}/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]}, timeout=300
+        )
     database = ("--database", "sqlite:///world.db")
     run("export", "model", "out.ow", *database)
     assert load(folder / "out.ow").classes_.tolist() == ["a", "b", "c"]

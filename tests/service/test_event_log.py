@@ -22,9 +22,10 @@ from openworld.store import events
 
 Draw = Callable[..., NDArray[np.float32]]
 DATA = Path(__file__).parent / "data"
-KINDS_OF_0_1 = set(
-    "learn label accept dismiss describe rename merge forget merge_clusters split_cluster undo redo activate".split()
-)
+KINDS_OF_0_1 = {
+    *("learn", "label", "accept", "dismiss", "describe", "rename", "merge", "forget"),
+    *("merge_clusters", "split_cluster", "undo", "redo", "activate"),
+}
 
 
 @pytest.fixture

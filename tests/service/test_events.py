@@ -94,7 +94,12 @@ def test_events_are_read_from_their_kind_and_payload() -> None:
         "label": {"samples": [1, 2], "label": "a"},
         "accept": {"samples": [1], "label": "a"},
         "dismiss": {"samples": [1], "reason": "blurred"},
-        "feedback": {"samples": [1, 2], "labels": ["a", None], "answers": ["a", "b"], "random": [True, False]},
+        "feedback": {
+            "samples": [1, 2],
+            "labels": ["a", None],
+            "answers": ["a", "b"],
+            "random": [True, False],
+        },
         "describe": {"label": "a", "text": "the first"},
         "rename": {"old": "a", "new": "b"},
         "merge": {"labels": ["a", "b"], "into": "b"},

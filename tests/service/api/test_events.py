@@ -13,7 +13,7 @@ def test_events_come_as_they_happen(live, world, monkeypatch):
         assert response.headers["content-type"].startswith("text/event-stream")
         lines = response.iter_lines()
         assert next(lines) == "retry: 2000"
-        httpx.post(f"{live}/v1/recognize", json={"vectors": [[90, 90, 0, 0]]})
+        httpx.post(f"{live}/v1/recognize", json={"vectors": [[90, 90, 0, 0]]}, timeout=300)
         found = {}
         for line in lines:
             name, _, value = line.partition(": ")

@@ -25,9 +25,13 @@ few_examples = settings(
 
 
 def test_no_request_makes_the_service_fail(live, things):
-    answers = httpx.post(f"{live}/v1/recognize", json={"vectors": things(5, 6).tolist()}).json()["answers"]
+    answers = httpx.post(f"{live}/v1/recognize", json={"vectors": things(5, 6).tolist()}, timeout=300).json()[
+        "answers"
+    ]
     ids = [answer["sample_id"] for answer in answers]
-    httpx.post(f"{live}/v1/label", json={"sample_ids": ids[:3], "label": "five"}).raise_for_status()
+    httpx.post(
+        f"{live}/v1/label", json={"sample_ids": ids[:3], "label": "five"}, timeout=300
+    ).raise_for_status()
     tried = 0
     for found in schemathesis.openapi.from_url(f"{live}/v1/openapi.json").get_all_operations():
         operation = found.ok()
