@@ -33,7 +33,7 @@ from benchmarks.speed.measure import real_data
 from openworld.data.dataset import Dataset
 from openworld.data.sources import Item
 from openworld.evaluation.experiment import Experiment
-from openworld.evaluation.protocol import play
+from openworld.evaluation.protocol import run_protocol
 from openworld.evaluation.recognizers import RECOGNIZERS
 from openworld.evaluation.run import PACKAGES, RESULT_COLUMNS, TIMING_COLUMNS, read_results
 from openworld.evaluation.split import Split
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def run() -> tuple[list[Row], list[Row]]:
-    """Play every recognizer on every class order of every feature set; return results and timings."""
+    """Run every recognizer on every class order of every feature set; return results and timings."""
     pictures = list(caltech_pictures())
     of_class = [picture for picture in pictures if picture.label != BACKGROUND]
     background = [picture for picture in pictures if picture.label == BACKGROUND]
@@ -176,7 +176,7 @@ def played(
     name: str, dataset: Dataset, split: Split, background: NDArray[np.float32]
 ) -> tuple[list[Row], list[Row]]:
     recognizer = RECOGNIZERS[name]()
-    outcome = play(recognizer, dataset, split, EXPERIMENT)
+    outcome = run_protocol(recognizer, dataset, split, EXPERIMENT)
     rejected = float(np.mean(recognizer.predict(background) == recognizer.unknown_label_))
     row = {"K": EXPERIMENT.n_known, "U": 0, "tau_factor": 1.0, "measure": "background_rejection"}
     return [*outcome.rows, {**row, "value": rejected}], outcome.timings

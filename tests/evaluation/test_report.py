@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -174,10 +174,14 @@ def test_scaling_down_is_told(experiment: Experiment, tmp_path: Path) -> None:
     page = page_of(asked, tmp_path / "out")
     words = (
         "blobs.npz has too few classes for 200 known and 500 unknown ones; the numbers were scaled down to "
-        "2 starting, 4 known and 2, 10 unknown classes."
+        "2 starting, 4 known and 2, 10 unknown classes. Thresholds learned from so few starting classes are "
+        "rough. To choose the numbers yourself, give a .toml file instead of the experiment's name; here, "
+        "for example, n_starting = 4, step = 2, n_known = 9, unknown = [5]."
     )
     assert scaled_words(read_facts(tmp_path / "out")) == [words]
     assert words in page.text
+    facts = {"experiment": asdict(asked), "scaled": {"blobs.npz": asdict(replace(asked, n_starting=12))}}
+    assert "toml" not in scaled_words(facts)[0], "enough starting classes are left"
 
 
 def test_several_data_sets(experiment: Experiment, tmp_path: Path) -> None:

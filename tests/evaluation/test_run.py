@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from openworld import NearestNonOutlier
 from openworld._version import __version__
 from openworld.data.dataset import load_dataset
-from openworld.evaluation import run
+from openworld.evaluation import recognizers, run
 from openworld.evaluation.experiment import Experiment, experiment_from
 from openworld.evaluation.protocol import run_protocol
 from openworld.evaluation.run import read_facts, read_results, read_scores, run_experiment
@@ -244,7 +244,7 @@ def test_another_version_uses_no_old_parts(
 ) -> None:
     run_experiment(experiment, tmp_path / "out", workers=0)
     ran.clear()
-    monkeypatch.setattr(run, "__version__", "99.0")
+    monkeypatch.setattr(recognizers, "__version__", "99.0")
     run_experiment(experiment, tmp_path / "out", workers=0)
     assert ran == ALL
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -34,15 +35,18 @@ def compare(
     if as_json:
         typer.echo(json.dumps([{**asdict(d), "significant": d.significant} for d in differences]))
         return
-    table = Table(
-        "data", "recognizer", "K", "U", "measure", "first", "second", "difference", "95 % interval", ""
-    )
-    for d in differences:
-        interval = "" if d.interval is None else f"{d.interval.low:+.4f} to {d.interval.high:+.4f}"
-        mark = "[bold]significant[/]" if d.significant else ""
-        values = f"{d.first:.4f}", f"{d.second:.4f}", f"{d.second - d.first:+.4f}"
-        who = escape(Path(d.data).stem), escape(d.recognizer)
-        table.add_row(*who, str(d.K), str(d.U), d.measure, *values, interval, mark)
-    Console().print(table)
+    terminal = Console()
+    for (data, recognizer), some in groupby(differences, key=lambda d: (d.data, d.recognizer)):
+        # A table for each data set and recognizer: with them as columns, 80 characters are too few.
+        table = Table("K", "U", "measure", "first", "second", "change", "95 % interval", box=None)
+        for d in some:
+            interval = "" if d.interval is None else f"{d.interval.low:+.4f} to {d.interval.high:+.4f}"
+            mark = "[bold] *[/]" if d.significant else ""
+            values = f"{d.first:.4f}", f"{d.second:.4f}", f"{d.second - d.first:+.4f}"
+            table.add_row(str(d.K), str(d.U), d.measure, *values, interval + mark)
+        terminal.print(f"[bold]{escape(Path(data).stem)}, {escape(recognizer)}[/]")
+        terminal.print(table)
     n = sum(d.significant for d in differences)
-    messages.print(f"{n} of {len(differences)} differences are significant (their 95 % interval excludes 0).")
+    messages.print(
+        f"{n} of {len(differences)} differences are significant (*: the 95 % interval excludes 0)."
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +16,8 @@ def evaluate(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard, discovery, loop; "
-            "or a .toml file."
+            help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard, few-shot, "
+            "discovery, loop; or a .toml file."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and report.")] = Path(
@@ -31,7 +32,11 @@ def evaluate(
         ),
     ] = None,
     recognizer: Annotated[
-        list[str] | None, typer.Option(help="Name of a recognizer; repeat for several.")
+        list[str] | None,
+        typer.Option(
+            help="Name of a recognizer, or your own as package.module:Class, looked for in the current "
+            "folder too. Repeat for several."
+        ),
     ] = None,
     orders: Annotated[int | None, typer.Option(help="Number of class orders.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed of classes, samples and orders.")] = None,
@@ -59,17 +64,18 @@ def evaluate(
     from openworld.evaluation.report import write_report
     from openworld.evaluation.run import run_experiment
 
-    if experiment in POOL_EXPERIMENTS:
-        settings = {"data": tuple(data) if data else None, "orders": orders, "seed": seed}
-        _evaluate_pool(experiment, {k: v for k, v in settings.items() if v is not None}, output, as_json)
-        return
-    changes: dict[str, Any] = {
+    sys.path.append(str(Path.cwd()))  # where your own recognizer is looked for last
+    given = {
         "data": tuple(data) if data else None,
         "recognizers": tuple(recognizer) if recognizer else None,
         "orders": orders,
         "seed": seed,
     }
-    chosen = replace(named_or_read(experiment), **{k: v for k, v in changes.items() if v is not None})
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if experiment in POOL_EXPERIMENTS:
+        _evaluate_pool(experiment, changes, output, as_json)
+        return
+    chosen = replace(named_or_read(experiment), **changes)
     for name in chosen.data:
         _extract(name)
     with Progress(chosen.name) as progress:
@@ -85,13 +91,16 @@ def evaluate(
 
 
 def _evaluate_pool(name: str, settings: dict[str, Any], output: Path, as_json: bool) -> None:
-    """Run an experiment on the unknown pool."""
+    """Run an experiment that has rows of its own."""
     import json
 
     from openworld.cli.console import Progress, messages
     from openworld.evaluation.pool_experiments import POOL_EXPERIMENTS, run
 
-    chosen = POOL_EXPERIMENTS[name].kind(**settings)
+    kind = POOL_EXPERIMENTS[name].kind
+    if "recognizers" in settings and "recognizers" not in {field.name for field in fields(kind)}:
+        raise ValueError(f"{name} compares methods of its own and takes no --recognizer.")
+    chosen = kind(**settings)
     for data in chosen.data:
         _extract(data)
     with Progress(name) as progress:

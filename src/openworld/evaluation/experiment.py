@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from openworld.data.dataset import Dataset
-from openworld.evaluation.recognizers import RECOGNIZERS
+from openworld.evaluation.recognizers import RECOGNIZERS, check_names
 from openworld.evaluation.split import Split, make_split, usable_classes
 
 
@@ -24,7 +24,7 @@ class Experiment:
     data : tuple of str
         Names or paths of data sets; several of them are several feature sets.
     recognizers : tuple of str
-        Names from `openworld.evaluation.recognizers`.
+        Names from `openworld.evaluation.recognizers`, or your own as `package.module:Class`.
     n_starting, step, n_known : int
         Starting classes, classes added at each stage, classes known at the end.
     unknown : tuple of int
@@ -43,7 +43,7 @@ class Experiment:
 
     name: str
     data: tuple[str, ...] = ("letters",)
-    recognizers: tuple[str, ...] = ("NCM", "NNO")
+    recognizers: tuple[str, ...] = ("NCM", "NNO", "openworld")
     n_starting: int = 50
     step: int = 50
     n_known: int = 200
@@ -77,10 +77,10 @@ class Experiment:
         for wrong, text in problems:
             if wrong:
                 raise ValueError(f"experiment {self.name!r}: {text}.")
-        for name in self.recognizers:
-            if name not in RECOGNIZERS:
-                known = ", ".join(RECOGNIZERS)
-                raise ValueError(f"experiment {self.name!r}: no recognizer {name!r}; there are {known}.")
+        try:
+            check_names(self.recognizers)
+        except ValueError as error:
+            raise ValueError(f"experiment {self.name!r}: {error}") from error
 
     @property
     def n_unknown(self) -> int:
@@ -144,6 +144,7 @@ EXPERIMENTS = {
         replace(
             PAPER_50,
             name="tau-sweep",
+            recognizers=("NCM", "NNO"),
             unknown=(100,),
             tau_factors=tuple(round(0.5 + 0.1 * i, 1) for i in range(11)),
         ),

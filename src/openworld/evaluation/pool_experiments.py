@@ -1,4 +1,4 @@
-"""The experiments `discovery` and `loop`: run class order by class order, resumable, and reported."""
+"""The experiments `discovery`, `loop` and `few-shot`: run job by job, resumable, and reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment
+from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
+from openworld._version import __version__
 from openworld.data.dataset import Dataset
-from openworld.evaluation import discovery, loop
+from openworld.evaluation import discovery, few_shot, loop
 from openworld.evaluation.datasets import load
+from openworld.evaluation.recognizers import code_version
 from openworld.features.cache_folder import write_atomic
 
 Progress = Callable[[int, int, str], None]
@@ -31,7 +34,7 @@ COLORS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7")
 
 @dataclass(frozen=True)
 class PoolExperiment:
-    """An experiment on the unknown pool: what it measures, and how it is shown."""
+    """An experiment with rows of its own: what it measures, and how it is shown."""
 
     kind: type[Any]
     measure_order: Callable[[Any, Dataset, int], Iterator[Row]]
@@ -44,23 +47,29 @@ class PoolExperiment:
 def run(name: str, experiment: Any, output: Path, progress: Progress | None = None) -> Path:
     """Measure every class order of every data set; write `results.csv`, `run.json` and `report.html`.
 
-    Finished class orders are kept in the folder's `parts`; an interrupted run resumes there. The results
-    depend on the experiment alone.
+    Finished jobs (a class order of a data set, and one recognizer where the experiment names several) are
+    kept in the folder's `parts`; an interrupted run resumes there. The results depend on the
+    experiment alone.
     """
     parts = output / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     chosen = POOL_EXPERIMENTS[name]
-    jobs = [(data, order) for data in experiment.data for order in range(experiment.orders)]
+    jobs = [
+        (data, order, piece)
+        for data in experiment.data
+        for order in range(experiment.orders)
+        for piece in _pieces(experiment)
+    ]
+    datasets = {data: load(data) for data in experiment.data}
     rows: list[Row] = []
-    for done, (data, order) in enumerate(jobs):
+    for done, (data, order, piece) in enumerate(jobs):
         if progress is not None:
-            progress(done, len(jobs), f"{Path(data).stem}, order {order + 1}")
-        settings = {**asdict(experiment), "data": data, "orders": None}
-        digest = hashlib.blake2b(repr(sorted(settings.items())).encode(), digest_size=6).hexdigest()
-        part = parts / f"{name}-{Path(data).stem}-{order}-{digest}.json"
+            who = "".join(f", {recognizer}" for recognizer in getattr(piece, "recognizers", ()))
+            progress(done, len(jobs), f"{Path(data).stem}, order {order + 1}{who}")
+        part = parts / f"{name}-{Path(data).stem}-{order}-{_digest(piece, datasets[data])}.json"
         if not part.is_file():
             with threadpool_limits(1):
-                found = list(chosen.measure_order(experiment, load(data), order))
+                found = list(chosen.measure_order(piece, datasets[data], order))
             write_atomic(part, json.dumps(found).encode())
         rows += json.loads(part.read_text(encoding="utf-8"))
     if progress is not None:
@@ -72,6 +81,21 @@ def run(name: str, experiment: Any, output: Path, progress: Progress | None = No
     facts = {"experiment": {"name": name, **asdict(experiment)}}
     (output / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
     return write_report(name, rows, output)
+
+
+def _pieces(experiment: Any) -> list[Any]:
+    """Return the experiment for each of its recognizers; by itself where it names none."""
+    if not hasattr(experiment, "recognizers"):
+        return [experiment]
+    return [replace(experiment, recognizers=(name,)) for name in experiment.recognizers]
+
+
+def _digest(piece: Any, dataset: Dataset) -> str:
+    """Return a short hash of what the rows of a job depend on besides its class order."""
+    settings = {**asdict(piece), "data": dataset.fingerprint(), "orders": None}
+    code = [__version__, *map(code_version, settings.get("recognizers", ()))]
+    facts = repr((sorted(settings.items()), code))
+    return hashlib.blake2b(facts.encode(), digest_size=6).hexdigest()
 
 
 def write_report(name: str, rows: list[Row], output: Path) -> Path:
@@ -182,6 +206,47 @@ def _loop_figure(rows: list[Row]) -> Figure:
     return figure
 
 
+# -- few-shot -------------------------------------------------------------------------------------
+
+FEW_SHOT_PANELS = ("new right", f"new right {few_shot.AT_FIXED}", "base OSCR", "unknown rejected")
+
+
+def _few_shot_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return a line for each data set, recognizer and number of samples: means over class orders."""
+    lines = []
+    for data in _values(rows, "data"):
+        of_data = [row for row in rows if row["data"] == data]
+        for name in _values(of_data, "recognizer"):
+            for n in _values(of_data, "n"):
+                cells = [_cell(_mean(of_data, recognizer=name, n=n, measure=m)) for m in few_shot.MEASURES]
+                lines.append([data, name, str(n or "before"), *cells])
+    return ["data", "recognizer", "samples", *few_shot.MEASURES], lines
+
+
+def _few_shot_figure(rows: list[Row]) -> Figure:
+    """Draw measures against the samples of a new class, a row of panels for each data set."""
+    names, recognizers = _values(rows, "data"), _values(rows, "recognizer")
+    figure = Figure(figsize=(3.4 * len(FEW_SHOT_PANELS), 3 * len(names)))
+    panels = figure.subplots(len(names), len(FEW_SHOT_PANELS), squeeze=False)
+    colors = dict(zip(recognizers, colormaps["tab20"](np.arange(len(recognizers)) % 20), strict=True))
+    for line, data in zip(panels, names, strict=True):
+        of_data = [row for row in rows if row["data"] == data]
+        samples = [n for n in _values(of_data, "n") if n]
+        for panel, measure in zip(line, FEW_SHOT_PANELS, strict=True):
+            for name in recognizers:
+                values = [_mean(of_data, recognizer=name, n=n, measure=measure) for n in samples]
+                width = 3 if name == "openworld" else 1
+                panel.plot(samples, values, "o-", color=colors[name], label=name, lw=width, markersize=3)
+            panel.set_xscale("log")
+            panel.set_xticks(samples, map(str, samples), minor=False)
+            panel.set_xticks([], minor=True)
+            panel.set(xlabel="samples of a new class", title=f"{data}: {measure}", ylim=(0, 1.02))
+    figure.tight_layout()
+    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=6, loc="upper center",
+                  bbox_to_anchor=(0.5, 0), frameon=False)  # fmt: skip
+    return figure
+
+
 POOL_EXPERIMENTS = {
     "discovery": PoolExperiment(
         discovery.DiscoveryExperiment,
@@ -201,5 +266,16 @@ POOL_EXPERIMENTS = {
         "A simulated deployment: accuracy on test samples of all classes of the stream, share of the "
         "unknown classes that were named, and share of test samples that got a wrong name, against "
         "the acts of a person.",
+    ),
+    "few-shot": PoolExperiment(
+        few_shot.FewShotExperiment,
+        few_shot.measure_order,
+        few_shot.COLUMNS,
+        _few_shot_table,
+        _few_shot_figure,
+        "Base classes learned from all their samples, then new classes from a few each. Shares of the test "
+        "samples of new and base classes that are named right, rejected or taken for another class, and of "
+        "unknown samples rejected, at each recognizer's own threshold; at fixed rejection, with the "
+        "threshold that rejects 85 % of the unknown test samples, unless the experiment sets another share.",
     ),
 }

@@ -82,7 +82,8 @@ def _learn(
 ) -> float:
     """Learn some classes from their training samples; return the CPU seconds.
 
-    It includes `refresh`, the work that would otherwise fall to the first prediction.
+    It includes `refresh`, the work that would otherwise fall to the first prediction; your own recognizer
+    need not have it.
     """
     chosen = split.train[np.isin(dataset.y[split.train], classes)]
     X, y = dataset.X[chosen], dataset.y[chosen]
@@ -98,7 +99,8 @@ def _learn(
     else:
         for batch in batches:
             recognizer.partial_fit(*batch)
-    recognizer.refresh()
+    if hasattr(recognizer, "refresh"):
+        recognizer.refresh()
     return process_time() - start
 
 

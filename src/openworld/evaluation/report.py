@@ -53,16 +53,40 @@ def write_report(output: Path) -> Path:
     return page
 
 
+FEW_STARTING = 10
+
+
 def scaled_words(facts: dict[str, Any]) -> list[str]:
-    """Return a sentence for each data set for which the numbers of classes were scaled down."""
+    """Return a sentence for each data set for which the numbers of classes were scaled down.
+
+    Where few starting classes are left, it says how to choose the numbers instead.
+    """
     asked = facts["experiment"]
-    return [
-        f"{Path(data).name} has too few classes for {asked['n_known']} known and "
-        f"{max(asked['unknown'], default=0)} unknown ones; the numbers were scaled down to "
-        f"{used['n_starting']} starting, {used['n_known']} known and "
-        f"{', '.join(map(str, used['unknown'])) or 'no'} unknown classes."
-        for data, used in facts["scaled"].items()
-    ]
+    found = []
+    for data, used in facts["scaled"].items():
+        unknown = ", ".join(map(str, used["unknown"])) or "no"
+        words = (
+            f"{Path(data).name} has too few classes for {asked['n_known']} known and "
+            f"{max(asked['unknown'], default=0)} unknown ones; the numbers were scaled down to "
+            f"{used['n_starting']} starting, {used['n_known']} known and {unknown} unknown classes."
+        )
+        if used["n_starting"] < min(FEW_STARTING, asked["n_starting"]):
+            words += " " + _advice(used)
+        found.append(words)
+    return found
+
+
+def _advice(used: dict[str, Any]) -> str:
+    """Return numbers of classes that make more of the data: two thirds known, half of these first."""
+    n_classes = used["n_known"] + max(used["unknown"], default=0)
+    n_known = max(2, 2 * n_classes // 3)
+    n_starting = max(2, n_known // 2)
+    return (
+        "Thresholds learned from so few starting classes are rough. To choose the numbers yourself, give a "
+        ".toml file instead of the experiment's name; here, for example, "
+        f"n_starting = {n_starting}, step = {max(1, (n_known - n_starting) // 2)}, n_known = {n_known}, "
+        f"unknown = [{n_classes - n_known}]."
+    )
 
 
 def _lines(table: Table, data: str) -> list[list[str]]:

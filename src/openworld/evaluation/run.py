@@ -31,7 +31,7 @@ from openworld.data.dataset import Dataset
 from openworld.evaluation.datasets import load
 from openworld.evaluation.experiment import Experiment
 from openworld.evaluation.protocol import run_protocol
-from openworld.evaluation.recognizers import RECOGNIZERS
+from openworld.evaluation.recognizers import code_version, make_recognizer
 from openworld.features.cache_folder import write_atomic
 
 Progress = Callable[[int, int, str], None]
@@ -55,7 +55,7 @@ class Job:
         """The name of the files that hold the job's results."""
         data = "".join(c if c.isalnum() else "_" for c in Path(self.data).stem)
         what = f"{data}-{self.data_fingerprint}-{quote(self.recognizer, safe='')}-{self.order}"
-        return f"{what}-{self.experiment.digest()}-{__version__}"
+        return f"{what}-{self.experiment.digest()}-{code_version(self.recognizer)}"
 
 
 def run_experiment(
@@ -140,7 +140,10 @@ def run_job(job: Job, parts: Path) -> None:
     with threadpool_limits(1):
         dataset = _dataset(job.data)
         outcome = run_protocol(
-            RECOGNIZERS[job.recognizer](), dataset, job.experiment.split(dataset, job.order), job.experiment
+            make_recognizer(job.recognizer),
+            dataset,
+            job.experiment.split(dataset, job.order),
+            job.experiment,
         )
     scores = io.BytesIO()
     np.savez_compressed(scores, **outcome.scores)  # type: ignore[arg-type]

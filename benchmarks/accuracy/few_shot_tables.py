@@ -1,0 +1,94 @@
+"""The few-shot results: ours, ours before this work, and the baselines."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+OURS, BEFORE = "openworld", "openworld at 9028951"
+RECALL = "new right at fixed rejection"
+Key = tuple[str, str, int, str]
+
+
+@dataclass(frozen=True)
+class FewShot:
+    """Values by data set, recognizer, number of samples and measure: one for each class order."""
+
+    values: dict[Key, list[float]]
+
+    @classmethod
+    def read(cls, results: Path) -> Self:
+        """Read `few-shot-*/results.csv`; the earlier commit's are in `few-shot-before`."""
+        values: dict[Key, list[float]] = defaultdict(list)
+        for path in sorted(results.glob("few-shot-*/results.csv")):
+            with path.open(newline="", encoding="utf-8") as file:
+                for row in csv.DictReader(file):
+                    name = BEFORE if path.parent.name == "few-shot-before" else row["recognizer"]
+                    values[row["data"], name, int(row["n"]), row["measure"]].append(float(row["value"]))
+        return cls(dict(values))
+
+    def mean(self, data: str, name: str, n: int, measure: str = RECALL) -> float:
+        """Return the mean over class orders; NaN where it was not measured."""
+        return float(np.mean(self.values.get((data, name, n, measure), [np.nan])))
+
+    def recall(self, data: str, name: str, n: int = 5) -> str:
+        """Return the recall of new classes at fixed rejection, as a cell of a table."""
+        value = self.mean(data, name, n)
+        return "" if np.isnan(value) else f"{value:.3f}"
+
+    @property
+    def data(self) -> list[str]:
+        """The data sets."""
+        return list(dict.fromkeys(data for data, name, *_ in self.values if name == OURS))
+
+    def _baselines(self, data: str) -> list[str]:
+        found = [name for where, name, *_ in self.values if where == data and name not in (OURS, BEFORE)]
+        return list(dict.fromkeys(found))
+
+    def recall_of_best(self, data: str, n: int = 5) -> str:
+        """Return ours and the best baseline's recall."""
+        others = self._baselines(data)
+        if not others:
+            return ""
+        best = max(others, key=lambda name: self.mean(data, name, n))
+        return f"**{self.recall(data, OURS, n)}**, {self.recall(data, best, n)} {best}"
+
+    def ours(self) -> str:
+        """Return ours against the earlier commit: recall, ratio, and what base classes pay for n = 5."""
+        lines = [
+            "| data | n = 1 | n = 2 | n = 5 | n = 10 | n = 20 | base OSCR, n = 5 | base OSCR, n = 1 |",
+            "|---|" + "---|" * 7,
+        ]
+        for data in self.data:
+            cells = [self._ratio(data, n) for n in (1, 2, 5, 10, 20)]
+            paid = [self._paid(data, n) for n in (5, 1)]
+            lines.append(f"| {data} | " + " | ".join([*cells, *paid]) + " |")
+        return "\n".join(lines) + "\n"
+
+    def _ratio(self, data: str, n: int) -> str:
+        now, before = self.mean(data, OURS, n), self.mean(data, BEFORE, n)
+        if np.isnan(now):
+            return ""
+        return (
+            f"{now:.2f} (was {before:.2f}, x {now / before:.2f})"
+            if before
+            else f"{now:.2f} (was {before:.2f})"
+        )
+
+    def _paid(self, data: str, n: int) -> str:
+        now, before = (self.mean(data, name, n, "base OSCR") for name in (OURS, BEFORE))
+        return f"{now:.3f} ({now - before:+.3f})"
+
+    def baselines(self) -> str:
+        """Return recall at fixed rejection of ours and of the baselines, at n = 1 / 5 / 10."""
+        names = [OURS, *dict.fromkeys(name for data in self.data for name in self._baselines(data))]
+        lines = ["| data | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
+        for data in self.data:
+            cells = [" / ".join(self.recall(data, name, n)[1:] or "-" for n in (1, 5, 10)) for name in names]
+            lines.append(f"| {data} | " + " | ".join(cells) + " |")
+        return "\n".join(lines) + "\n"
