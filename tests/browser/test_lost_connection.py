@@ -17,13 +17,13 @@ def test_nothing_is_lost_and_all_is_sent_again(site: Any, tabs: Any) -> None:
     tab.context.set_offline(True)
     page.get_by_label("What is it?").fill("triangle")
     page.keyboard.press("Enter")
-    banner = page.locator("#waiting")
-    expect(banner).to_contain_text("No connection. 1 request kept in this browser")
-    expect(banner).to_contain_text("label 14 samples “triangle”")
+    banner = page.locator("#connection")
+    expect(banner).to_contain_text("1 request kept in this browser")
+    expect(banner).to_contain_text("learning “triangle” from 14 samples")
     expect(page.locator(".tile.waits")).to_have_count(14)
     assert site.world.model.version == 0
     tab.context.set_offline(False)
-    expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 14 samples learned")
+    expect(page.locator("#outcome")).to_contain_text("Learned “triangle” from 14 samples.")
     expect(banner).to_be_hidden()
     assert site.recognizes("triangle") == ["triangle"] * 3
 
@@ -45,9 +45,8 @@ def test_an_answer_that_got_lost_does_no_harm(site: Any, tabs: Any) -> None:
     page.route("**/v1/label", lose_the_first_answer)
     page.get_by_label("What is it?").fill("triangle")
     page.keyboard.press("Enter")
-    expect(page.locator("#waiting")).to_contain_text("1 request kept")
-    expect(page.locator("#outcome")).to_contain_text("Version 1 is live: 1 class added, 14 samples learned")
-    expect(page.locator("#waiting")).to_be_hidden()
+    expect(page.locator("#outcome")).to_contain_text("Learned “triangle” from 14 samples.")
+    expect(page.locator("#connection")).to_be_hidden()
     assert len(tries) == 2
     assert len(set(tries)) == 1
     assert (site.world.model.version, len(site.world.history.events())) == (1, 1)
@@ -58,22 +57,23 @@ def test_acts_outlive_the_page_and_can_be_taken_back(site: Any, tabs: Any) -> No
     tab.allowed += LOST
     page = tab.open("/unknowns/group?cluster=2")
     page.route("**/v1/*", lambda route: route.abort())
-    for label in ("first", "second"):
-        page.locator(".tile:not(.waits)").nth(0).click()
-        if label == "first":
-            page.get_by_role("button", name="None").click()
-            page.locator(".tile").nth(0).click()
+    for label, following in (("first", 3), ("second", 4)):
+        page.get_by_role("button", name="None").click()
+        page.locator(".tile").nth(0).click()
         page.get_by_label("What is it?").fill(label)
         page.keyboard.press("Enter")
-        expect(page.locator("#waiting")).to_contain_text(f"“{label}”")
-    expect(page.locator("#waiting")).to_contain_text("2 requests kept")
-    page.locator(".tile:not(.waits)").first.focus()
+        page.wait_for_url(f"**cluster={following}")
+        tab.ready()
+        expect(page.locator("#connection")).to_contain_text(f"“{label}”")
+    expect(page.locator("#connection")).to_contain_text("2 requests kept")
+    page.locator(".tile").first.focus()
     page.keyboard.press("Control+z")
-    expect(page.locator(".toast")).to_contain_text("Canceled before it was sent: label 1 sample “second”.")
-    expect(page.locator("#waiting")).to_contain_text("1 request kept")
+    canceled = "Canceled before it was sent: learning “second” from 1 sample."
+    expect(page.locator(".toast", has_text="Canceled")).to_contain_text(canceled)
+    expect(page.locator("#connection")).to_contain_text("1 request kept")
     page.unroute("**/v1/*")
     tab.open("/classes")  # another page sends it
-    expect(page.locator("#outcome")).to_contain_text("1 class added, 1 sample learned")
+    expect(page.locator("#outcome")).to_contain_text("Learned “first” from 1 sample.")
     assert [info.label for info in site.world.classes.all()] == ["circle", "cross", "first", "square"]
 
 
@@ -96,6 +96,19 @@ def test_an_undo_whose_answer_got_lost_undoes_once(site: Any, tabs: Any) -> None
 
     page.route("**/v1/undo", lose_the_first_answer)
     page.keyboard.press("Control+z")
-    expect(page.locator("#outcome")).to_contain_text("Undone. Version 3 is live: 1 class removed")
+    expect(page.locator("#outcome")).to_contain_text("Undone. “ell” is no longer known.")
     assert tries == [2, 2]
     assert [info.label for info in site.world.classes.all()] == ["circle", "cross", "square", "triangle"]
+
+
+def test_a_lost_connection_is_said_and_found_again(site: Any, tabs: Any) -> None:
+    tab = tabs(site, "Ann")
+    tab.allowed += [*LOST, "ERR_"]
+    page = tab.open("/unknowns/group?cluster=1")
+    banner = page.locator("#connection")
+    expect(banner).to_be_hidden()
+    tab.context.set_offline(True)
+    site.service.broadcast._send(None)  # ends the streams of events; the browser cannot open them again
+    expect(banner).to_contain_text("No connection to the server.", timeout=20_000)
+    tab.context.set_offline(False)
+    expect(banner).to_be_hidden(timeout=30_000)

@@ -49,7 +49,7 @@ def test_lasso_on_the_map(site: Any, tabs: Any) -> None:
     expect(page.locator("#selected-count")).to_have_text(str(inside))
     page.get_by_label("What is it?").fill("triangle")
     page.keyboard.press("Enter")
-    expect(page.locator("#outcome")).to_contain_text(f"1 class added, {inside} samples learned")
+    expect(page.locator("#outcome")).to_contain_text(f"Learned “triangle” from {inside} samples.")
     assert site.recognizes("triangle") == ["triangle"] * 3
 
 
@@ -108,7 +108,7 @@ def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any
     edit("circle")
     dialog.get_by_label("Name").fill("ring/2")
     dialog.get_by_role("button", name="Rename").click()
-    expect(page.locator("#outcome")).to_contain_text("Version 1 is live")
+    expect(page.locator("#outcome")).to_contain_text("Renamed to “ring/2”.")
     assert site.recognizes("circle") == ["ring/2"] * 3
     edit("ring/2")
     dialog.get_by_label("Merge into").fill("square")
@@ -134,7 +134,7 @@ def test_dashboard_is_live_and_goes_back(site: Any, tabs: Any) -> None:
     expect(page.locator("#dialog")).to_contain_text("Addedtriangle")
     page.locator("#dialog").get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Roll back").click()
-    expect(page.locator("#outcome")).to_contain_text("Version 2 is live: 1 class removed")
+    expect(page.locator("#outcome")).to_contain_text("Rolled back.")
     assert site.recognizes("triangle") == [None] * 3
 
 
@@ -167,6 +167,9 @@ def test_with_keys_one_logs_in_and_viewers_only_look(serve: Any, tabs: Any, tmp_
         expect(page.locator("h1")).to_have_text("Unknowns")
         tab.open("/unknowns/group?cluster=1")
         expect(page.get_by_role("button", name="Learn")).to_be_disabled()
+        page.keyboard.press("x")
+        page.keyboard.press("y")
+        expect(page.locator(".toast")).to_have_count(0)
         tab.open("/login")
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("button", name="Log out")).to_have_count(0)
@@ -176,7 +179,7 @@ def test_with_keys_one_logs_in_and_viewers_only_look(serve: Any, tabs: Any, tmp_
         tab.open("/unknowns/group?cluster=1")
         page.get_by_label("What is it?").fill("triangle")
         page.keyboard.press("Enter")
-        expect(page.locator("#outcome")).to_contain_text("Version 1 is live")
+        expect(page.locator("#outcome")).to_contain_text("Learned “triangle” from 14 samples.")
         tab.context.close()
 
 

@@ -94,7 +94,7 @@ def test_more_samples_than_a_page_come_as_one_scrolls(site: Any, tab: Any) -> No
     assert images_asked_for < 240  # only what is near the window
     page.get_by_label("What is it?").fill("wave")
     page.keyboard.press("Enter")
-    expect(page.locator("#outcome")).to_contain_text("299 samples learned")
+    expect(page.locator("#outcome")).to_contain_text("Learned “wave” from 299 samples.")
     assert site.recognizes("wave") == ["wave"] * 3
 
 
@@ -202,7 +202,7 @@ def test_a_sample_closely_and_accepted_as_known(site: Any, tab: Any) -> None:
     expect(dialog).to_contain_text("Wrongly rejected?")
     expect(dialog).to_contain_text("camera triangle")
     dialog.get_by_role("button", name="square").click()
-    expect(page.locator("#outcome")).to_contain_text("Version 1 is live")
+    expect(page.locator("#outcome")).to_contain_text("Learned “square” from 1 sample.")
     expect(page.locator(".tile")).to_have_count(13)
     assert site.world.history.events()[0].kind == "accept"
     page.locator(".tile").nth(0).dblclick()

@@ -6,6 +6,8 @@ from typing import Any
 
 from playwright.sync_api import expect
 
+from openworld.service.results import PoolFilter
+
 
 def test_two_people_never_hold_the_same_cluster(site: Any, tabs: Any) -> None:
     ann, bob = tabs(site, "Ann"), tabs(site, "Bob")
@@ -30,7 +32,7 @@ def test_two_people_never_hold_the_same_cluster(site: Any, tabs: Any) -> None:
     expect(bob.page.locator("#held")).to_be_hidden()
     bob.page.get_by_label("What is it?").fill("triangle")
     bob.page.keyboard.press("Enter")
-    expect(bob.page.locator("#outcome")).to_contain_text("Version 1 is live")
+    expect(bob.page.locator("#outcome")).to_contain_text("Learned “triangle” from 14 samples.")
     expect(ann.page.locator("[data-count=labelled]")).to_have_text("14")  # everyone's, live
     expect(ann.page.locator("#progress")).not_to_contain_text("by you")
     assert site.world.history.events()[0].who == "Bob"
@@ -38,3 +40,36 @@ def test_two_people_never_hold_the_same_cluster(site: Any, tabs: Any) -> None:
     ann.page.keyboard.press("Control+z")  # one's own acts alone
     expect(ann.page.locator(".toast")).to_contain_text("There is nothing to undo.")
     assert site.world.model.version == 1
+
+
+def test_a_cluster_that_somebody_else_named_says_so_and_asks_no_more(site: Any, tabs: Any) -> None:
+    bob = tabs(site, "Bob")
+    bob.allowed += ["409 (Conflict)", "404 (Not Found)"]
+    site.world.clusters.lease(1, "Ann")
+    bob.page.clock.install()
+    page = bob.open("/unknowns/group?cluster=1")
+    expect(page.locator("#held")).to_have_text("held by Ann")
+    page.keyboard.press("x")  # keys do what their buttons do: nothing, while Ann holds it
+    page.keyboard.press("y")
+    expect(page.locator("#ask")).to_have_count(0)
+    site.world.labels.label(site.world.pool.ids(PoolFilter(cluster=1)), "triangle", "Ann")
+    site.world.clusters.release(1, "Ann")
+    page.clock.fast_forward(6000)  # the next time that the page asks for the cluster
+    expect(page.locator("#gone")).to_contain_text("someone else named or dismissed it")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.fast_forward(60_000)
+    page.evaluate("fetch('/health').then(response => response.text())")
+    assert not [url for url in asked if "lease" in url]
+    expect(page.get_by_role("button", name="Learn")).to_be_disabled()
+    page.get_by_role("link", name="Next cluster").click()
+    expect(page.get_by_role("button", name="Learn")).to_be_enabled()
+
+
+def test_a_held_cluster_is_not_dismissed_in_the_list(site: Any, tabs: Any) -> None:
+    site.world.clusters.lease(1, "Ann")
+    page = tabs(site, "Bob").open("/")
+    page.locator('.card[data-id="1"] .tick').click()
+    page.keyboard.press("x")
+    expect(page.locator(".toast")).to_contain_text("Cluster 1 is held by Ann: deselect it first.")
+    expect(page.locator("#ask")).to_have_count(0)

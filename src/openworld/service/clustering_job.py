@@ -23,6 +23,7 @@ _PAGE = 10_000
 _ENOUGH_NEW = 0.02  # share of the pool that triggers a run
 _POLLS_PER_SECOND = 4
 _FINER = "finer"
+_MAP = "map"
 _log = structlog.get_logger("openworld.clustering")
 
 
@@ -96,6 +97,11 @@ class ClusteringJob:
             raise NotFound(f"There is no cluster {cluster_id}, or nothing is left in it.")
         with threadpool_limits(1):
             return [part.tolist() for part in split(self._vectors(ids, self._space()), ids)]
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the pool was ever clustered."""
+        return self._world.replicas.shared(_MAP) is not None
 
     @property
     def state(self) -> JobState:
@@ -212,7 +218,7 @@ def _viewing_order(cluster: Cluster) -> list[int]:
 
 
 def _read_map(world: World) -> PoolMap | None:
-    data = world.replicas.shared("map")
+    data = world.replicas.shared(_MAP)
     if data is None:
         return None
     with np.load(BytesIO(data)) as arrays:
@@ -222,4 +228,4 @@ def _read_map(world: World) -> PoolMap | None:
 def _write_map(world: World, where: PoolMap) -> None:
     file = BytesIO()
     np.savez(file, ids=where.ids, positions=where.positions)
-    world.replicas.share("map", file.getvalue())
+    world.replicas.share(_MAP, file.getvalue())

@@ -94,6 +94,11 @@ def icon() -> Response:
     return static_file(_DIGEST, "icon.svg")
 
 
+def numbers(text: str) -> list[int]:
+    """Return the ids in a text, separated by commas; what is no id is left out."""
+    return [int(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 10]
+
+
 # -- template filters -----------------------------------------------------------------------------
 
 

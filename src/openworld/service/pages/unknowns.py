@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from openworld.service.clusters import Order
-from openworld.service.pages.page import page, person, render, world_of
+from openworld.service.pages.page import numbers, page, person, render, world_of
 from openworld.service.results import Cluster, PoolFilter
 from openworld.service.schemas import Id
 from openworld.service.state import get_state
@@ -24,7 +24,7 @@ router = APIRouter()
 @router.get("/")
 def unknowns(request: Request, order: Order = "gain") -> HTMLResponse:
     """Show the clusters of the pool, in the order to look at them."""
-    world = world_of(request)
+    world, clustering = world_of(request), get_state(request).clustering
     clusters = world.clusters.all(order)
     return page(
         request,
@@ -33,7 +33,8 @@ def unknowns(request: Request, order: Order = "gain") -> HTMLResponse:
         unclustered=world.pool.count(PoolFilter(clustered=False)),
         n_classes=len(world.classes.all()),
         n_features=world.model.n_features,
-        finer=get_state(request).clustering.finer,
+        finer=clustering.finer,
+        has_run=not clustering.state.running and (bool(clusters) or clustering.has_run),
         **_cards(world, clusters, 0, person(request).name, order),
     )
 
@@ -65,9 +66,21 @@ def pool_map(request: Request) -> HTMLResponse:
 @router.get("/unknowns/next")
 def next_cluster(request: Request, cluster: Id | None = None) -> RedirectResponse:
     """Go to the next cluster that nobody else holds."""
-    found = next_free(world_of(request).clusters.all(), cluster or 0, person(request).name)
-    address = f"/unknowns/group?cluster={found.id}" if found else "/"
-    return RedirectResponse(address, 303, {"Cache-Control": "no-store"})
+    return RedirectResponse(_next_address(request, cluster, ()), 303, {"Cache-Control": "no-store"})
+
+
+@router.get("/unknowns/next/address")
+def next_address(
+    request: Request, cluster: Id | None = None, without: Annotated[str, Query(max_length=1000)] = ""
+) -> JSONResponse:
+    """Return the address of the next cluster, without some that are being dealt with."""
+    return JSONResponse({"address": _next_address(request, cluster, numbers(without))})
+
+
+def _next_address(request: Request, cluster: int | None, without: Container[int]) -> str:
+    clusters = [c for c in world_of(request).clusters.all() if c.id == cluster or c.id not in without]
+    found = next_free(clusters, cluster or 0, person(request).name)
+    return f"/unknowns/group?cluster={found.id}" if found else "/"
 
 
 def next_free(clusters: Sequence[Cluster], cluster_id: int, who: str | None) -> Cluster | None:

@@ -12,7 +12,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from openworld.service.pages.page import page, person, render, world_of
+from openworld.service.pages.page import numbers, page, person, render, world_of
 from openworld.service.results import Near, NotFound, PoolFilter, Refused, Sample
 from openworld.service.schemas import Id
 from openworld.service.world import World
@@ -163,6 +163,7 @@ def hints(
     cluster: Annotated[Id | None, Form()] = None,
     text: Annotated[str | None, Form()] = None,
     like: Annotated[Id | None, Form()] = None,
+    answer: Annotated[str | None, Form()] = None,
 ) -> HTMLResponse:
     """Return labels to choose from and, for the label typed, what would change.
 
@@ -171,7 +172,8 @@ def hints(
     if not count:
         return render("hints.html", options=[], preview=None, count=0, label=label)
     world = world_of(request)
-    ids = _numbers(chosen) or group_of(cluster, text, like).ids(world, _JUDGED, _numbers(without))
+    group = group_of(cluster, text, like, answer)
+    ids = numbers(chosen) or group.ids(world, _JUDGED, numbers(without))
     try:
         preview = world.labels.preview(ids[:_JUDGED], label)
     except (NotFound, Refused) as error:
@@ -187,10 +189,6 @@ def hints(
         count=count,
         label=label,
     )
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 10]
 
 
 def _shares(world: World, ids: Sequence[int]) -> dict[str, float]:

@@ -3,13 +3,14 @@
 import { send } from "./outbox.js";
 import { clusterList } from "./cluster_list.js";
 import { listen } from "./live.js";
+import { CHANGING, isLocked, lock } from "./lease.js";
 import { mapPage } from "./map.js";
 import { act, redo, undo, watch } from "./outcomes.js";
 import { tryPage } from "./try.js";
 import { workbench } from "./workbench.js";
 
 const KEYS = {
-  "?": "keys", "/": "search", x: "dismiss", r: "right", u: "unknown", m: "merge", p: "split", i: "look", s: "toggle",
+  "?": "keys", "/": "search", x: "dismiss", r: "right", u: "unknown", m: "merge", p: "split", i: "look", s: "toggle", y: "confirm",
   " ": "skip", Enter: "enter", Escape: "none", j: "next", k: "previous",
   ArrowRight: "next", ArrowLeft: "previous", ArrowDown: "down", ArrowUp: "up",
 };
@@ -60,13 +61,14 @@ function onKey(event) {
 
 function run(event, name, argument) {
   event.preventDefault();
-  commands[name](argument);
+  if (!(CHANGING.has(name) && isLocked())) commands[name](argument);
 }
 
 function onClick(event) {
   const button = event.target.closest("[data-do], [data-act], [data-open]");
   if (!button) return;
   const { do: name, open } = button.dataset;
+  if (name && CHANGING.has(name) && isLocked()) return;
   if (name) commands[name]?.(event, button);
   else if (open) openDialog(open);
   else if (button.matches("button")) sendAct(button, JSON.parse(button.dataset.body ?? "null") ?? undefined);
@@ -91,9 +93,10 @@ function sendAct({ dataset }, body) {
 addEventListener("load", () => {
   document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   for (const place of document.querySelectorAll("[data-origin]")) place.textContent = location.origin;
-  if (document.body.dataset.role === "viewer")
-    for (const control of document.querySelectorAll("#label-form input, #label-form button, [data-do=merge], [data-do=split], [data-do=divide], [data-do=dismiss], [data-do=right], [data-do=unknown], [data-do=undo], [data-do=redo]"))
-      control.disabled = true;
+  if (document.body.dataset.role === "viewer") {
+    lock(true);
+    for (const control of document.querySelectorAll("[data-do=undo], [data-do=redo]")) control.disabled = true;
+  }
 });
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", onClick);

@@ -1,5 +1,6 @@
 // The list of clusters: move, open, select, merge, dismiss.
 
+import { waiting } from "./outbox.js";
 import { act } from "./outcomes.js";
 import { Selection } from "./selection.js";
 import { toast } from "./toasts.js";
@@ -29,6 +30,15 @@ export function clusterList(grid) {
     document.querySelector("[data-do=dismiss]").disabled = selection.count < 1;
   };
   grid.addEventListener("selection", enable);
+  for (const { cluster } of waiting()) grid.querySelector(`[data-id="${Number(cluster)}"]`)?.classList.add("waits");
+  document.addEventListener("outbox:answer", ({ detail: { request } }) => request.behind && location.reload());
+
+  /** Tell whether all selected clusters are free, and say so if not. */
+  function areFree() {
+    const held = selection.selected.find(card => card.querySelector(".held:not(.mine)"));
+    if (held) toast(`Cluster ${held.dataset.id} is ${held.querySelector(".held").textContent}: deselect it first.`);
+    return !held;
+  }
 
   async function dismiss(reason) {
     const lists = await Promise.all(chosen().map(id => fetch(`/unknowns/ids?cluster=${id}`).then(r => r.json())));
@@ -61,11 +71,12 @@ export function clusterList(grid) {
     merge: () => {
       const ids = chosen();
       if (ids.length < 2) return toast("Select two clusters or more to merge them.");
-      return act({ path: "/v1/clusters/merge", body: { cluster_ids: ids }, title: `merge ${ids.length} clusters` }, "/");
+      return areFree() && act({ path: "/v1/clusters/merge", body: { cluster_ids: ids }, title: `merge ${ids.length} clusters` }, "/");
     },
     dismiss: () => {
       const count = selection.selected.reduce((sum, card) => sum + Number(card.dataset.size), 0);
-      return count ? askToDismiss(count, dismiss) : toast("Select clusters to dismiss them.");
+      if (!count) return toast("Select clusters to dismiss them.");
+      return areFree() && askToDismiss(count, dismiss);
     },
     finer: () => regroup(1),
     coarser: () => regroup(-1),

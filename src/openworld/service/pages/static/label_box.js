@@ -14,6 +14,7 @@ export class LabelBox {
     form.addEventListener("submit", event => {
       event.preventDefault();
       const label = this.input.value.trim();
+      if (this.input.disabled) return;
       if (label) submit(label); else this.input.focus();
     });
     form.addEventListener("click", event => {
@@ -29,6 +30,9 @@ export class LabelBox {
     if (option) this.input.setAttribute("aria-activedescendant", option.id);
     else this.input.removeAttribute("aria-activedescendant");
   }
+
+  /** The class that is suggested first: one key confirms it. */
+  get suggestion() { return this.form.querySelector("[data-do=confirm]")?.value ?? null; }
 
   get options() { return [...this.form.querySelectorAll("#options [data-label]")]; }
 

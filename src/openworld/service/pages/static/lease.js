@@ -2,39 +2,58 @@
 
 const LOOK_AGAIN = 5000;
 
+/** Hold a cluster; returns a function that leaves the page without giving it back. */
 export function hold(cluster) {
   const address = `/v1/clusters/${cluster}/lease`;
   const chip = document.getElementById("held");
-  const form = document.getElementById("label-form");
-  const controls = () => [...form.elements, ...document.querySelectorAll("[data-do=split], [data-do=divide], [data-do=merge], [data-do=dismiss]")];
-  let timer = null, refused = false;
+  let timer = null, held = false;
 
   async function lease() {
     clearTimeout(timer);
     const response = await fetch(address, { method: "POST" }).catch(() => null);
+    if (response?.status === 404) return gone();
     if (response?.ok) {
       const { held_until } = await response.json();
-      const left = new Date(held_until) - Date.now();
       allow(true);
-      timer = setTimeout(lease, Math.max(1000, left / 3));
+      timer = setTimeout(lease, Math.max(1000, (new Date(held_until) - Date.now()) / 3));
     } else {
-      if (response?.status === 409) allow(false, (await response.json()).detail);
+      if (response?.status === 409) allow(false, (await response.json()).detail.replace(/^(.*) holds cluster \d+\.$/s, "held by $1"));
       timer = setTimeout(lease, LOOK_AGAIN);
     }
+    return undefined;
   }
 
   function allow(free, words = "") {
+    held = free;
     chip.hidden = free;
-    chip.textContent = words.replace(/^(.*) holds cluster \d+\.$/s, "held by $1");
-    if (free && !refused) return;
-    refused = !free;
-    for (const control of controls()) control.disabled = refused;
+    chip.textContent = words;
+    if (isLocked() === free) lock(!free);
+  }
+
+  /** Somebody else has dealt with the cluster: nothing is left to do or to ask for. */
+  function gone() {
+    allow(false, "nothing is left here");
+    document.getElementById("gone").hidden = false;
   }
 
   addEventListener("pagehide", () => {
     clearTimeout(timer);
-    if (!refused) fetch(address, { method: "DELETE", keepalive: true }).catch(() => {});
+    if (held) fetch(address, { method: "DELETE", keepalive: true }).catch(() => {});
   });
   addEventListener("pageshow", event => { if (event.persisted) lease(); });
   lease();
+  return () => { held = false; };
 }
+
+/** Commands that change something. */
+export const CHANGING = new Set(["confirm", "dismiss", "divide", "merge", "number", "right", "split", "unknown"]);
+
+const CONTROLS = ["#label-form input", "#label-form button", ...[...CHANGING].map(name => `[data-do=${name}]`)].join();
+
+/** Allow or refuse what changes something, by button and by key. */
+export function lock(locked) {
+  document.body.toggleAttribute("data-locked", locked);
+  for (const control of document.querySelectorAll(CONTROLS)) control.disabled = locked;
+}
+
+export const isLocked = () => document.body.hasAttribute("data-locked");

@@ -1,5 +1,7 @@
 // Changes as they happen, from the server.
 
+import { connect } from "./connection.js";
+
 const PAUSE = 300, LOOK_AGAIN = 2000;
 
 let timer = null, refreshing = null;
@@ -13,13 +15,13 @@ function soon(...names) {
 }
 
 export function listen() {
-  const source = new EventSource("/v1/events");
-  const on = (kind, react) => source.addEventListener(kind, event => react(JSON.parse(event.data)));
-  on("lease", showHolder);
-  for (const kind of ["act", "rescored", "unknown"]) on(kind, () => soon("progress", "news"));
-  on("clusters", refreshClusters);
-  on("clustering", showClustering);
-  addEventListener("pagehide", () => source.close());
+  connect(source => {
+    const on = (kind, react) => source.addEventListener(kind, event => react(JSON.parse(event.data)));
+    on("lease", showHolder);
+    for (const kind of ["act", "rescored", "unknown"]) on(kind, () => soon("progress", "news"));
+    on("clusters", refreshClusters);
+    on("clustering", showClustering);
+  });
   addEventListener("pageshow", event => { if (event.persisted) location.reload(); });
 }
 
@@ -29,8 +31,9 @@ function showHolder({ cluster, holder }) {
   footer.querySelector(".held")?.remove();
   if (!holder) return;
   const chip = document.createElement("span");
-  chip.className = "chip held";
-  chip.textContent = `held by ${holder === document.body.dataset.me ? "you" : holder}`;
+  const mine = holder === document.body.dataset.me;
+  chip.className = mine ? "chip held mine" : "chip held";
+  chip.textContent = `held by ${mine ? "you" : holder}`;
   footer.append(chip);
 }
 

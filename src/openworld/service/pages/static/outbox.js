@@ -1,13 +1,15 @@
 // The outbox: requests that change something are kept in the browser until the server has answered.
 //
-// A request whose answer got lost is sent again under the same idempotency key, so it has its effect once.
+// A request whose answer got lost, or that another page began to send, is sent again under the same idempotency
+// key, so it has its effect once.
 
 const KEY = "openworld.acts";
 const UNREACHABLE = new Set([502, 503, 504]);
-const FIRST_PAUSE = 1000, LONGEST_PAUSE = 15000;
+const FIRST_PAUSE = 1000, LONGEST_PAUSE = 15000, LEAVING = 5000;
 
 const asked = new Map(); // id of a request -> what to call with its answer
 let pause = FIRST_PAUSE, timer = null, running = false;
+let left = 0; // when the page was left, which cuts its requests off: the next page sends them again
 
 export const waiting = () => JSON.parse(localStorage.getItem(KEY) ?? "[]");
 
@@ -23,14 +25,18 @@ export function perform(request) {
   });
 }
 
-/** Remove the newest request that still waits, and return it. */
+/** Remove the newest request if it waits for the connection, and return it. */
 export function takeBack() {
   const requests = waiting();
+  if (!requests.at(-1)?.late) return undefined;
   const last = requests.pop();
   store(requests);
   tell("waiting");
   return last;
 }
+
+/** Wait until everything is answered, or waits for the connection. */
+export const settled = () => send();
 
 export const send = () => exclusive(sendAll);
 
@@ -46,7 +52,9 @@ async function sendAll() {
   for (let [next] = waiting(); next; [next] = waiting()) {
     next.tries = (next.tries ?? 0) + 1;
     store(waiting().map(other => (other.id === next.id ? next : other)));
+    tell("sending", next);
     const answer = await post(next);
+    if (answer === null && Date.now() - left < LEAVING) return;
     if (answer === null) {
       store(waiting().map(other => ({ ...other, late: true })));
       tell("waiting");
@@ -71,8 +79,8 @@ async function post({ method, path, body, id }) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
     if (UNREACHABLE.has(response.status)) return null;
-    const data = await response.json().catch(() => ({}));
-    return { ok: response.ok, status: response.status, data };
+    const data = await response.json().catch(error => { if (response.ok) throw error; return {}; }); // cut off: no answer
+    return { ok: response.ok, status: response.status, data: Array.isArray(data) ? data.at(-1) ?? { event_id: null } : data };
   } catch {
     return null; // no connection
   }
@@ -88,3 +96,4 @@ function tell(name, detail) {
 }
 
 addEventListener("online", send);
+addEventListener("beforeunload", () => { left = Date.now(); });

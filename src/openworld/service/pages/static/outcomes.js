@@ -1,50 +1,78 @@
-// Outcomes: "Version 12 is live: 3 classes added, 214 of the pool now recognized. Undo".
+// Outcomes: "Learned “okapi” from 12 samples. 3 more are recognized now. Undo".
 
-import { perform, takeBack, waiting } from "./outbox.js";
-import { failed, leave, left, toast } from "./toasts.js";
+import { perform, settled, takeBack, waiting } from "./outbox.js";
+import { SHOWN, failed, toast } from "./toasts.js";
 
+const STORE = "openworld.outcome"; // the last outcome, so that the next page goes on showing it
 const LONGEST_PAUSE = 10000, NOTICEABLE = 400;
 
-const plural = (n, word) => `${n.toLocaleString()} ${word}${n === 1 ? "" : word.endsWith("s") ? "es" : "s"}`;
+export const plural = (n, word) => `${n.toLocaleString()} ${word}${n === 1 ? "" : word.endsWith("s") ? "es" : "s"}`;
 
-const DONE = {
-  dismiss: o => `${plural(o.samples, "sample")} dismissed`,
-  merge_clusters: () => "The clusters are merged",
-  split_cluster: o => `${plural(o.samples, "sample")} split off into a new cluster`,
-  describe: () => "Description saved",
-  feedback: o => `${plural(o.samples, "sample")} reviewed`,
-};
+const named = (labels, words) => (labels.length === 1 ? `“${labels[0]}” is` : `${plural(labels.length, "class")} are`) + words;
 
-function words(outcome, recognized) {
-  if (outcome.event_id === null) return "Nothing was left to do.";
-  if (DONE[outcome.kind]) return `${DONE[outcome.kind](outcome)}.`;
-  const news = [];
-  if (outcome.added?.length) news.push(`${plural(outcome.added.length, "class")} added`);
-  if (outcome.removed?.length) news.push(`${plural(outcome.removed.length, "class")} removed`);
-  if (outcome.samples) news.push(`${plural(outcome.samples, "sample")} learned`);
-  if (recognized) news.push(`${recognized.toLocaleString()} of the pool now recognized`);
-  const what = { undo: "Undone. ", redo: "Redone. " }[outcome.kind] ?? "";
-  return `${what}Version ${outcome.model_version} is live${news.length ? `: ${news.join(", ")}` : ""}.`;
+function rewound(outcome, done) {
+  const news = [done];
+  if (outcome.added?.length) news.push(named(outcome.added, " known again."));
+  if (outcome.removed?.length) news.push(named(outcome.removed, " no longer known."));
+  return news.join(" ");
 }
 
-/** Show an outcome, and then how many samples became known. */
-export async function show(outcome) {
-  const undone = outcome.kind === "undo";
-  const action = undone ? { name: "Redo", run: redo } : { name: "Undo", run: () => undo(outcome.event_id) };
-  const message = toast(words(outcome), { id: "outcome", actions: outcome.event_id === null ? [] : [action] });
+const learned = (o, { label }) => `Learned ${label ? `“${label}” from ` : ""}${plural(o.samples, "sample")}.`;
+
+const WORDS = {
+  label: learned,
+  accept: learned,
+  learn: learned,
+  feedback: o => `${plural(o.samples, "sample")} reviewed.`,
+  dismiss: o => `${plural(o.samples, "sample")} dismissed.`,
+  merge_clusters: () => "The clusters are merged.",
+  split_cluster: o => `${plural(o.samples, "sample")} split off into a new cluster.`,
+  describe: () => "Description saved.",
+  rename: (o, { label }) => `Renamed to “${label}”.`,
+  merge: (o, { into }) => `Merged into “${into}”.`,
+  forget: o => `Forgot “${o.removed[0]}”.`,
+  activate: o => rewound(o, "Rolled back."),
+  undo: o => rewound(o, "Undone."),
+  redo: o => rewound(o, "Redone."),
+};
+const RESCORES = new Set(["label", "accept", "learn", "feedback", "rename", "merge", "forget", "activate", "undo", "redo"]);
+
+function words(outcome, body, recognized) {
+  if (outcome.event_id === null) return "Nothing was left to do.";
+  const said = WORDS[outcome.kind]?.(outcome, body ?? {}) ?? "Done.";
+  return recognized ? `${said} ${plural(recognized, "more sample")} ${recognized === 1 ? "is" : "are"} recognized now.` : said;
+}
+
+/** Show an outcome, here and on the pages that follow, and then how many samples became known. */
+async function show(outcome, body, until = Date.now() + SHOWN) {
+  if (outcome.event_id === null && document.getElementById("outcome")) return; // sent twice: keep the Undo
+  const action = outcome.kind === "undo" ? { name: "Redo", run: redo } : { name: "Undo", run: () => undo(outcome.event_id) };
+  keep(outcome, body, until);
+  const message = toast(words(outcome, body), {
+    id: "outcome",
+    actions: outcome.event_id === null ? [] : [action],
+    shown: until - Date.now(),
+    closed: forget,
+  });
   message.element.dataset.version = outcome.model_version;
   document.body.dispatchEvent(new CustomEvent("progress"));
-  if (DONE[outcome.kind] || outcome.event_id === null) return;
+  if (!RESCORES.has(outcome.kind) || outcome.event_id === null) return;
   for (let pause = 100; pause < LONGEST_PAUSE && message.element.isConnected; pause *= 1.5) {
     await new Promise(resolve => setTimeout(resolve, pause));
     const address = `/v1/versions/${outcome.model_version}/rescored`;
     const found = await fetch(address).then(response => response.json()).catch(() => null);
     if (!found) continue;
-    message.say(words(outcome, found.recognized));
-    document.body.dispatchEvent(new CustomEvent("progress"));
+    message.say(words(outcome, body, found.recognized));
+    for (const name of ["progress", "news"]) document.body.dispatchEvent(new CustomEvent(name));
     return;
   }
 }
+
+const keep = (outcome, body, until = Date.now() + SHOWN) => {
+  const { label, into } = body ?? {};
+  sessionStorage.setItem(STORE, JSON.stringify({ outcome, body: { label, into }, until }));
+};
+const forget = () => sessionStorage.removeItem(STORE);
 
 /** Send a request; go to another page, or show its outcome here. Resolves to whether it succeeded. */
 export async function act(asked, then = null) {
@@ -53,24 +81,27 @@ export async function act(asked, then = null) {
   const answer = await perform(asked);
   clearTimeout(timer);
   note?.close();
-  if (Array.isArray(answer?.data)) answer.data = answer.data.at(-1) ?? { event_id: null };
   if (answer?.ok && then) {
-    leave(answer.data);
+    keep(answer.data, asked.body);
     location.assign(then);
   } else if (answer?.ok) {
-    show(answer.data);
+    show(answer.data, asked.body);
   }
   return Boolean(answer?.ok);
 }
 
-/** Undo an event: the one named, else a request that still waits, else the person's last event. */
+/** Send a request behind the page: it may be left at once, and the page that is there then shows the outcome. */
+export const actBehind = asked => perform({ ...asked, behind: true });
+
+/** Undo an event: the one named, else a request that waits for the connection, else the person's last event. */
 export async function undo(event) {
-  if (waiting().length && event === undefined) {
-    const last = takeBack();
+  const last = event === undefined ? takeBack() : undefined;
+  if (last) {
     toast(`Canceled before it was sent: ${last.title}.`);
     document.dispatchEvent(new CustomEvent("outbox:taken-back"));
     return;
   }
+  await settled(); // what is being learned can be undone as soon as it is learned
   await rewind("undo", event);
 }
 
@@ -85,22 +116,21 @@ async function rewind(kind, event) {
   return act(asked, location.pathname + location.search);
 }
 
-/** Show requests that wait for the connection, errors, and the outcome of the page before. */
+/** Show what is being sent, errors, and outcomes that no part of the page waits for: also of the page before. */
 export function watch() {
-  const banner = document.getElementById("waiting");
-  document.addEventListener("outbox:waiting", () => {
-    const requests = waiting();
-    banner.hidden = !requests.length;
-    banner.textContent = requests.length
-      ? `No connection. ${plural(requests.length, "request")} kept in this browser, sent when it is back: ${requests.map(r => r.title).join("; ")}.`
-      : "";
+  document.addEventListener("outbox:sending", ({ detail: { behind, late, title } }) => {
+    if (behind && !late)
+      toast(`${title[0].toUpperCase()}${title.slice(1)} …`, { id: "outcome", stay: true, actions: [{ name: "Undo", run: () => undo() }] });
   });
   document.addEventListener("outbox:answer", ({ detail: { request: done, answer } }) => {
-    const said = answer.data.detail ?? `the server answered ${answer.status}`;
-    if (!answer.ok && done.tries > 1) toast(`Sent twice, as no answer came at first: ${done.title}. Now: ${said}`);
-    else if (!answer.ok) failed(said);
-    else if (done.late) show(Array.isArray(answer.data) ? answer.data.at(-1) : answer.data);
+    if (done.cluster) fetch(`/v1/clusters/${done.cluster}/lease`, { method: "DELETE" }).catch(() => {});
+    if (answer.ok) {
+      if (done.late || done.behind) show(answer.data, done.body);
+      return;
+    }
+    if (done.behind) document.getElementById("outcome")?.remove();
+    failed(`Not done: ${done.title}. ${answer.data.detail ?? `The server answered ${answer.status}.`}`);
   });
-  const before = left();
-  if (before) show(before);
+  const before = JSON.parse(sessionStorage.getItem(STORE) ?? "null");
+  if (before && before.until > Date.now() && !waiting().length) show(before.outcome, before.body, before.until);
 }

@@ -14,7 +14,7 @@ export class Selection {
     this.focusable(this.items[0]);
   }
 
-  get items() { return [...this.grid.querySelectorAll("[data-id]")]; }
+  get items() { return [...this.grid.querySelectorAll("[data-id]:not(.waits)")]; }
   get total() { return Number(this.grid.dataset.total); }
   get count() { return this.all ? this.total - this.ids.size : this.ids.size; }
   get selected() { return this.items.filter(item => this.has(item)); }
@@ -52,13 +52,34 @@ export class Selection {
     this.changed();
   }
 
+  /** Take selected items away, as what was asked about them is being done; `count` of the group in all. */
+  sent(items, count) {
+    const at = this.items.indexOf(items[0]);
+    for (const item of items) item.classList.add("waits");
+    this.resize(-count);
+    this.focus(this.items[Math.min(at, this.items.length - 1)]);
+  }
+
+  /** Put back what was sent: it was refused, or canceled. */
+  restore() {
+    const items = [...this.grid.querySelectorAll(".waits")];
+    for (const item of items) item.classList.remove("waits");
+    this.resize(items.length);
+  }
+
+  resize(by) {
+    this.grid.dataset.total = this.total + by;
+    document.getElementById("total").textContent = this.total.toLocaleString();
+    this.everything(false);
+  }
+
   changed() {
     this.paint();
     this.grid.dispatchEvent(new CustomEvent("selection", { bubbles: true }));
   }
 
-  paint() {
-    for (const item of this.items) item.setAttribute("aria-selected", String(this.has(item)));
+  paint(items = this.items) {
+    for (const item of items) item.setAttribute("aria-selected", String(this.has(item)));
     const count = document.getElementById("selected-count");
     if (count) count.textContent = this.count.toLocaleString();
   }
@@ -102,7 +123,7 @@ export class Selection {
       this.focusable(item);
     });
     this.grid.addEventListener("focusin", event => itemOf(event) && this.focusable(itemOf(event)));
-    new MutationObserver(() => this.paint()).observe(this.grid, { childList: true });
+    new MutationObserver(changes => this.paint(added(changes))).observe(this.grid, { childList: true });
     this.grid.addEventListener("pointerdown", event => this.drag(event));
   }
 
@@ -141,3 +162,5 @@ export class Selection {
 }
 
 const touches = (a, b) => a.left < b.right && a.right > b.left && a.top < b.bottom && a.bottom > b.top;
+
+const added = changes => changes.flatMap(({ addedNodes }) => [...addedNodes].filter(node => node.dataset?.id));

@@ -1,10 +1,9 @@
 // Short messages in the corner, with buttons. All text is set as text, never as markup.
 
-const STORE = "openworld.toast";
-const SHOWN = 12000;
+export const SHOWN = 12000;
 
-/** Show a message; `actions` are `{name, run, key}`. Returns `{element, say, close}`. */
-export function toast(text, { actions = [], kind = "", stay = false, id = null } = {}) {
+/** Show a message; `actions` are `{name, run}`. Returns `{element, say, close}`. */
+export function toast(text, { actions = [], kind = "", stay = false, id = null, shown = SHOWN, closed = () => {} } = {}) {
   if (id) document.getElementById(id)?.remove();
   const element = document.createElement("div");
   element.className = `toast ${kind}`;
@@ -18,22 +17,12 @@ export function toast(text, { actions = [], kind = "", stay = false, id = null }
     button.type = "button";
     button.textContent = name;
     if (name === "×") button.setAttribute("aria-label", "Close the message");
-    button.addEventListener("click", () => { close(); run(); });
+    button.addEventListener("click", () => { close(); closed(); run(); });
     element.append(button);
   }
   document.getElementById("toasts").append(element);
-  if (!stay) setTimeout(close, SHOWN);
+  if (!stay) setTimeout(close, shown);
   return { element, close, say: more => { words.textContent = more; } };
 }
 
 export const failed = text => toast(text, { kind: "error" });
-
-/** Have the next page show an outcome. */
-export const leave = outcome => sessionStorage.setItem(STORE, JSON.stringify(outcome));
-
-/** Return the outcome that the page before left, once. */
-export function left() {
-  const stored = sessionStorage.getItem(STORE);
-  sessionStorage.removeItem(STORE);
-  return stored && JSON.parse(stored);
-}

@@ -4,18 +4,19 @@ import { waiting } from "./outbox.js";
 import { askToDismiss } from "./cluster_list.js";
 import { LabelBox } from "./label_box.js";
 import { hold } from "./lease.js";
-import { act } from "./outcomes.js";
+import { act, actBehind, plural } from "./outcomes.js";
 import { Selection } from "./selection.js";
-import { leave, toast } from "./toasts.js";
+import { toast } from "./toasts.js";
 
-const plural = count => `${count.toLocaleString()} ${count === 1 ? "sample" : "samples"}`;
+const samples = count => plural(count, "sample");
 
 export function workbench(grid, openDialog) {
   const { cluster, group, answer } = grid.dataset; // `answer`: samples that were recognized as this class
   const here = location.pathname + location.search;
-  const onward = cluster ? `/unknowns/next?cluster=${cluster}` : here;
   const selection = new Selection(grid);
   const box = new LabelBox(document.getElementById("label-form"), describe, learn);
+  const keepLease = cluster && document.body.dataset.role !== "viewer" ? hold(cluster) : null;
+  let leaving = false; // a second Enter must not ask again
 
   function describe(most) {
     const ids = [...selection.ids];
@@ -34,10 +35,10 @@ export function workbench(grid, openDialog) {
   async function learn(label) {
     const count = selection.count;
     if (!count) return toast("Select some samples to name them.");
-    if (answer) return review({ label }, `correct ${plural(count)} to “${label}”`);
+    if (answer) return review({ label }, `correcting ${samples(count)} to “${label}”`);
     const whole = selection.all && selection.items.length < selection.total && cluster;
     const what = whole ? { cluster_id: Number(cluster), without: [...selection.ids] } : { sample_ids: await chosen() };
-    return dealWith({ path: "/v1/label", body: { ...what, label }, title: `label ${plural(count)} “${label}”` });
+    return dealWith({ path: "/v1/label", body: { ...what, label }, title: `learning “${label}” from ${samples(count)}` });
   }
 
   /** Say about the selected recognized samples that they are right, another class, or unknown. */
@@ -49,31 +50,42 @@ export function workbench(grid, openDialog) {
 
   async function dismiss(reason) {
     const ids = await chosen();
-    return dealWith({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismiss ${plural(ids.length)}` });
+    return dealWith({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismissing ${samples(ids.length)}` });
   }
 
-  /** Send a request about the selection; without a connection, show that it waits. */
+  /** Send a request about the selection behind the page, and go on at once: to the next cluster, or with the rest. */
   async function dealWith(asked) {
-    const tiles = selection.selected;
-    if (await act(asked, onward) || !waiting().length) return;
-    for (const tile of tiles) tile.classList.add("waits");
-    selection.everything(false);
+    if (leaving) return;
+    const tiles = selection.selected, count = selection.count;
+    leaving = Boolean(cluster);
+    actBehind(cluster ? { ...asked, cluster: Number(cluster) } : asked);
+    const next = cluster ? await nextAddress() : null;
+    if (next) {
+      keepLease?.();
+      location.assign(next);
+      return;
+    }
+    leaving = false; // no connection, or no cluster to leave: what was asked waits on this page
+    selection.sent(tiles, count);
     box.clear();
   }
 
-  document.addEventListener("outbox:answer", ({ detail: { request: done, answer } }) => {
-    if (!done.late || !answer.ok) return;
+  /** Return the address of the next cluster that nobody works on, or null without a connection. */
+  function nextAddress() {
+    const dealtWith = waiting().flatMap(request => request.cluster ?? []);
+    const found = fetch(`/unknowns/next/address?cluster=${cluster}&without=${dealtWith}`).then(response => response.json());
+    return found.then(({ address }) => address, () => null);
+  }
+
+  document.addEventListener("outbox:answer", ({ detail: { request: done, answer: { ok } } }) => {
+    if (!done.behind || leaving) return;
+    if (!ok) return selection.restore();
     for (const tile of grid.querySelectorAll(".waits")) tile.remove();
-    if (selection.items.length || waiting().length) return;
-    leave(answer.data);
-    location.assign(onward);
+    return selection.total || waiting().length ? undefined : location.assign(cluster ? `/unknowns/next?cluster=${cluster}` : here);
   });
-  document.addEventListener("outbox:taken-back", () => {
-    if (!waiting().length) for (const tile of grid.querySelectorAll(".waits")) tile.classList.remove("waits");
-  });
+  document.addEventListener("outbox:taken-back", () => { if (!waiting().length) selection.restore(); });
   grid.addEventListener("selection", () => box.ask());
   grid.addEventListener("dblclick", () => look());
-  if (cluster && document.body.dataset.role !== "viewer") hold(cluster);
   box.ask();
   selection.current?.focus({ preventScroll: true });
 
@@ -88,11 +100,12 @@ export function workbench(grid, openDialog) {
     none: () => selection.everything(false),
     number: n => box.takeNumber(n),
     enter: () => (box.input.value ? box.form.requestSubmit() : box.input.focus()),
+    confirm: () => box.suggestion && learn(box.suggestion),
     skip: () => !answer && location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
     look,
     similar: () => selection.current && location.assign(`/unknowns/group?like=${selection.current.dataset.id}`),
-    right: () => answer && review({ right: true }, `confirm ${plural(selection.count)}`),
-    unknown: () => answer && review({ unknown: true }, `return ${plural(selection.count)} to the unknown`),
+    right: () => answer && review({ right: true }, `confirming ${samples(selection.count)}`),
+    unknown: () => answer && review({ unknown: true }, `returning ${samples(selection.count)} to the unknown`),
     dismiss: () => (selection.count ? askToDismiss(selection.count, dismiss) : toast("Select samples to dismiss them.")),
     merge: () => cluster && openDialog(`/unknowns/merging?cluster=${cluster}`),
     divide: () => cluster && act({ path: `/v1/clusters/${cluster}/split`, body: {}, title: "split the cluster in two" }, here),
@@ -101,7 +114,7 @@ export function workbench(grid, openDialog) {
       if (!selection.count || selection.count === selection.total)
         return toast("Select some of the samples, but not all, to split them off.");
       const path = `/v1/clusters/${cluster}/split`;
-      return act({ path, body: { sample_ids: await chosen() }, title: `split off ${plural(selection.count)}` }, here);
+      return act({ path, body: { sample_ids: await chosen() }, title: `split off ${samples(selection.count)}` }, here);
     },
   };
 }
