@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import random
-import resource
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from itertools import count
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from time import sleep
+from typing import Any
 
-import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.reliability.faults import IN_PROCESS
 from openworld import OpenWorldRecognizer, save
 from openworld.client import Client, Outcome, ServiceError
 
 N_KINDS = 12
 _CENTERS = np.random.default_rng(7).normal(size=(N_KINDS, 4)) * 8
 _REFUSED = {404, 409, 422}  # what another person did first, or what does not fit that
-_SETTINGS = "clustering = false\nlog_level = 'error'\nrate_limit = 0\n"
+_FORKS = get_context("forkserver")
+_FORKS.set_forkserver_preload(["openworld.service.server", "benchmarks.reliability.load"])
 
 
 def draw(kind: int, n: int, seed: int) -> NDArray[np.float32]:
@@ -31,48 +32,56 @@ def draw(kind: int, n: int, seed: int) -> NDArray[np.float32]:
     return np.asarray(_CENTERS[kind] + noise, dtype=np.float32)
 
 
-def prepare(folder: Path) -> list[str]:
-    """Write a first model and settings; return the arguments of `openworld serve` for them."""
+def first_model(folder: Path) -> Path:
+    """Write the model that a campaign begins with: three things are known."""
     X, y = np.vstack([draw(kind, 12, 0) for kind in range(3)]), np.repeat(["a", "b", "c"], 12)
     save(OpenWorldRecognizer(n_lifted=0).fit(X, y), folder / "model.ow")
-    (folder / "settings.toml").write_text(_SETTINGS)
-    return [str(folder / "model.ow"), "--config", str(folder / "settings.toml"), "--port", "0"]
+    return folder / "model.ow"
 
 
 class Server:
-    """A process of `openworld serve`."""
+    """A server process, forked from one that has imported the service, which makes a start quick."""
 
-    def __init__(self, arguments: list[str]) -> None:
-        self._command = [sys.executable, "-c", "from openworld.cli import main; main()", "serve", *arguments]
+    def __init__(self, model: Path, url: str) -> None:
+        self._settings = {"model": model, "database": url, "port": 0, "log_level": "error"}
+        self._settings |= {"clustering": False, "rate_limit": 0}
         self._reading = threading.Lock()
         self.start()
 
-    def start(self, most_bytes: int | None = None) -> None:
-        """Start it; `most_bytes` is the largest file it may write, as on a disk that is full."""
-        limit = None if most_bytes is None else lambda: _limit(most_bytes)
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True, preexec_fn=limit)
-        self._address = ""
+    def start(self, fault: str | None = None, size: int = 0) -> None:
+        """Start it, with one of `faults.IN_PROCESS`; `size` is that of the database's file."""
+        self._addresses, addresses = _FORKS.Pipe(duplex=False)
+        self._process = _FORKS.Process(target=_serve, args=(self._settings, addresses, fault, size))
+        self._process.start()
+        addresses.close()
+        self._address: str | None = None
 
     @property
     def address(self) -> str:
         """Where it listens; waits until it does. Empty if it ended before."""
         with self._reading:
-            if not self._address and self._process.stdout is not None:
-                line = self._process.stdout.readline()
-                self._address = line.split()[3] if "http://" in line else ""
+            if self._address is None:
+                try:
+                    self._address = str(self._addresses.recv())
+                except (EOFError, OSError):
+                    self._address = ""
             return self._address
 
     def kill(self) -> None:
         """Kill it, as `kill -9` does."""
         self._process.kill()
-        self._process.wait()
+        self._process.join()
         with self._reading:
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            self._addresses.close()
 
 
-def _limit(most_bytes: int) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+def _serve(settings: dict[str, Any], addresses: Connection, fault: str | None, size: int) -> None:
+    from openworld.service.server import serve
+    from openworld.service.settings import load_settings
+
+    if fault is not None:
+        IN_PROCESS[fault](size)
+    serve(load_settings(**settings), addresses.send)
 
 
 class Person(threading.Thread):
@@ -91,28 +100,31 @@ class Person(threading.Thread):
         """Work until told to stop."""
         numbers = count()
         while not self._stop_working.is_set():
-            try:
-                with Client(self._server.address) as client:
-                    while not self._stop_working.wait(0.02):
+            address = self._server.address
+            if address:
+                with Client(address) as client:
+                    while self._server.address == address and not self._stop_working.wait(0.02):
                         self._work(client, next(numbers))
-            except (httpx.TransportError, httpx.UnsupportedProtocol, ValueError):  # killed in the middle
-                self.n_lost += 1
-                sleep(0.05)
+            else:
+                sleep(0.02)
 
     def _work(self, client: Client, i: int) -> None:
         self.n_requests += 1
         try:
-            outcome = self._choose(i)(client)
+            done = self._choose(i)(client)
         except ServiceError as error:
-            if error.status == 503:
+            if error.status is None:  # killed in the middle
+                self.n_lost += 1
+            elif error.status == 503:
                 self.n_unavailable += 1
             elif error.status not in _REFUSED:
                 self.failures.append(str(error))
         else:
-            if outcome["event_id"] is not None:
-                self.acknowledged[outcome["event_id"]] = outcome["kind"]
+            for outcome in done if isinstance(done, list) else [done]:
+                if outcome["event_id"] is not None:
+                    self.acknowledged[outcome["event_id"]] = outcome["kind"]
 
-    def _choose(self, i: int) -> Callable[[Client], Outcome]:
+    def _choose(self, i: int) -> Callable[[Client], Outcome | list[Outcome]]:
         kind, other = self._chance.randrange(3, N_KINDS), self._chance.randrange(3, N_KINDS)
         seed = 1_000_000 * self._number + i
 
@@ -121,7 +133,7 @@ class Person(threading.Thread):
             self.stored.update(answer["sample_id"] for answer in found["answers"] if answer["sample_id"])
             return client.label([sample["id"] for sample in client.pool(limit=3)["samples"]], f"k{other}")
 
-        choices: list[tuple[Callable[[Client], Outcome], int]] = [
+        choices: list[tuple[Callable[[Client], Outcome | list[Outcome]], int]] = [
             (label, 4),
             (lambda client: client.learn(draw(kind, 2, seed), [f"k{kind}"] * 2), 4),
             (lambda client: client.dismiss([s["id"] for s in client.pool(limit=2)["samples"]], "blurred"), 1),

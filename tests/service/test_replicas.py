@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sqlalchemy import text
 
 from openworld.service.auth.sessions import session_secret
 from openworld.service.results import ClusterDraft, Conflict, Notification
@@ -152,6 +153,26 @@ def test_events_that_undo_each_other_are_followed_too(
     first.event_log.follow()
     models = [world.model._front.model for world in (first, second)]
     assert state_of(models[0]) == state_of(models[1])
+
+
+def test_a_server_that_waits_to_act_still_follows(worlds: list[World], things: Draw) -> None:
+    """Another server may hold the lock for long: meanwhile requests here are answered by the newest model."""
+    first, second, _ = worlds
+    waiting = threading.Thread(target=first.labels.learn, args=(things(6, 3), ["cup"] * 3, "bob"))
+    with second.event_log.exclusive():
+        waiting.start()
+        wait_for(lambda: _n_waiting(first) == 1)
+        second.labels.learn(things(5, 3), ["teapot"] * 3, "ann")
+        wait_for(lambda: first.model.version == 1)
+    waiting.join(PATIENCE)
+    assert first.model.version == 2
+
+
+def _n_waiting(world: World) -> int:
+    """Return how many connections wait for an advisory lock."""
+    query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with world.event_log.database.read() as connection:
+        return int(connection.execute(text(query)).scalar_one())
 
 
 def test_all_act_at_once_and_take_turns(worlds: list[World], things: Draw, state_of: Any) -> None:

@@ -178,3 +178,17 @@ def test_a_mistyped_name_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no database .*typo\.db: check its name"):
         Database(f"sqlite:///{tmp_path / 'typo.db'}", create=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(("more", "seconds"), [("", "10"), ("&connect_timeout=3", "3")])
+def test_a_connection_whose_other_end_is_gone_is_found_out(url: str, more: str, seconds: str) -> None:
+    """Both ends are asked to look: a lock of a machine without power must not be held for hours."""
+    database = Database(url + more)
+    connection = database.engine.raw_connection()
+    parameters = connection.driver_connection.info.get_parameters()
+    connection.close()
+    database.close()
+    assert parameters["connect_timeout"] == seconds
+    assert parameters["keepalives_idle"] == "15"
+    assert parameters["tcp_user_timeout"] == "30000"

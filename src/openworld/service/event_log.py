@@ -67,7 +67,8 @@ class EventLog:
     def __init__(self, database: Database, settings: WorldSettings, notifications: Notifications) -> None:
         self.database = database
         self._settings, self._notifications = settings, notifications
-        self._lock = threading.RLock()
+        self._appending = threading.RLock()  # one thread here waits for the other servers
+        self._lock = threading.RLock()  # held while model and headers are used or changed
         self._is_exclusive = False
         self._in_transaction: InTransaction | None = None
         with database.read() as connection:
@@ -90,11 +91,12 @@ class EventLog:
         in_transaction : callable, optional
             Called with the outcome in the transaction of each event that is appended inside the block.
         """
-        with self._lock:
+        with self._appending:
             if self._is_exclusive:
                 yield
                 return
-            with self.database.advisory_lock("act"):
+            # Not the other way round: this server follows the others while it waits for one of them.
+            with self.database.advisory_lock("act"), self._lock:
                 self._follow()
                 self._is_exclusive, self._in_transaction = True, in_transaction
                 try:

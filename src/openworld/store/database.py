@@ -19,6 +19,15 @@ from sqlalchemy.exc import DBAPIError
 from openworld.store.storage import SqliteFile, StorageError, explain
 
 _BUSY_MILLISECONDS = 30_000
+# A machine that lost its power or its network closes no connection. Both ends find that out within half a
+# minute; by default it takes 15 minutes here, and two hours in PostgreSQL, which keeps the locks until then.
+_KEEPALIVE = {
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+_CONNECT_SECONDS = 10
 _NUMBER = "hashtextextended('openworld ' || :name, 0)"  # advisory locks have numbers, not names
 
 
@@ -65,12 +74,19 @@ class Database:
             )
         self._file = SqliteFile(str(self.url.database)) if self._is_sqlite else None
         self._is_open = self._write_failed = False
-        self.engine = create_engine(self.url, pool_size=16, max_overflow=48, pool_pre_ping=self.is_shared)
+        self.engine = create_engine(
+            self.url,
+            pool_size=16,
+            max_overflow=48,
+            pool_pre_ping=self.is_shared,
+            connect_args=self._timeouts() if self.is_shared else {},
+        )
         self._reading_engine = self.engine
         if self._is_sqlite:
             event.listen(self.engine, "connect", _set_up_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
         else:
+            event.listen(self.engine, "connect", _set_up_postgresql)
             self._reading_engine = self.engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing_engine: Engine = self.engine.execution_options(writing=True)
         self._writing = threading.Lock()
@@ -84,6 +100,11 @@ class Database:
         except BaseException:
             self.close()
             raise
+
+    def _timeouts(self) -> dict[str, int]:
+        """Return the timeouts of connections, but those that the URL sets."""
+        timeouts = {"connect_timeout": _CONNECT_SECONDS, **_KEEPALIVE}
+        return {name: value for name, value in timeouts.items() if name not in self.url.query}
 
     def _check_file_is_sound(self, file: SqliteFile) -> None:
         with self._explained():
@@ -206,6 +227,13 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
     ):
         cursor.execute(f"PRAGMA {setting}")
     cursor.close()
+
+
+def _set_up_postgresql(connection: Any, _: Any) -> None:
+    """Let PostgreSQL find out a server that is gone, whose locks the others wait for."""
+    settings = {f"tcp_{name.removeprefix('tcp_')}": value for name, value in _KEEPALIVE.items()}
+    connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
+    connection.commit()
 
 
 def _begin_sqlite(connection: Connection) -> None:
