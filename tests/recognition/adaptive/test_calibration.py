@@ -55,7 +55,8 @@ def test_similarities_by_hand(counts):
     squares = (means**2).sum(axis=1)
     products = Products(samples @ means.T, (samples**2).sum(axis=1)[:, np.newaxis], squares, counts)
     cosines = samples @ means.T / np.outer(np.linalg.norm(samples, axis=1), np.sqrt(squares))
-    np.testing.assert_allclose(ANGULAR.similarities(products, 5), cosines * (1 + 6 / counts) ** 0.25)
+    undone = 1 / (1 + 6 / counts / 4)  # half of the attenuation where the noise is 4 times the length
+    np.testing.assert_allclose(ANGULAR.similarities(products, 5), cosines * (1 + 6 / counts) ** (undone / 2))
     distances = np.linalg.norm(samples[:, np.newaxis] - means, axis=2)
     expected = -distances * np.sqrt(counts / (counts + 1) / 5)
     np.testing.assert_allclose(DISTANCE.similarities(products, 5), expected)
@@ -220,6 +221,26 @@ def test_in_a_wide_gap_the_threshold_stays_near_the_known_samples():
     scored = Scored(random.normal(size=40), np.ones(40, dtype=bool), random.normal(size=40) - 1000)
     threshold = module._average_threshold(scored, np.repeat([0, 1], 20), MinOpenWorldError())
     assert scored.known.min() - 1 < threshold < np.quantile(scored.known, 0.1)
+
+
+def test_two_classes_that_overlap_accept_most_of_their_samples():
+    """They say nothing about unknown classes; many features would, as everything lies far apart there."""
+    samples, codes = blobs(n_classes=2, per_class=100, n_features=4, spread=0.5)
+    held_out = held_out_of(samples, codes)
+    calibration = calibrate(held_out, MinOpenWorldError(), distances=True)
+    own = calibration.similarities(held_out.own(), 4)[:, 0]
+    penalties = calibration.penalties(own, held_out.codes, 2)
+    known, _, right, *_ = module._largest_two(held_out, [(calibration, penalties)])[0]
+    share = np.mean(known[right] > calibration.threshold)
+    assert 0.9 < share < 0.98
+
+
+def test_samples_from_afar_do_not_lower_the_threshold_of_few_classes():
+    random = np.random.default_rng(0)
+    known = np.r_[random.normal(size=90), np.full(10, -1e6)]
+    scored = Scored(known, np.ones(100, dtype=bool), random.normal(size=100))
+    assert -5 < module._accepting_most(scored, MinOpenWorldError()) < -1
+    assert module._accepting_most(scored, F1(0.0)) == np.inf
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)

@@ -216,7 +216,8 @@ def test_decision_by_hand(form, by_distance):
         scores = -distances * np.sqrt(counts / (counts + 1) / white.shape[1])
     else:
         products = white @ means.T / np.linalg.norm(white, axis=1, keepdims=True)
-        scores = products / np.linalg.norm(means, axis=1) * (1 + 3.0 / counts) ** 0.25
+        undone = 1 / (1 + 3.0 / counts / 4)
+        scores = products / np.linalg.norm(means, axis=1) * (1 + 3.0 / counts) ** (undone / 2)
     scores = scores - scoring.penalties
     others = np.array([np.delete(scores, c, axis=1).max(axis=1) for c in range(3)]).T
     compared = scores - 0.25 * others

@@ -26,10 +26,11 @@ TIGHTNESS_WEIGHTS = (0.0, 0.5, 1.0)
 RUNNER_UP_WEIGHTS: tuple[float, ...] = (0.0, 0.25, 0.5)
 N_HALVES = 32
 PSEUDO_SAMPLES = 15  # of the typical tightness, in the tightness of every class
-_ATTENUATION = 0.5  # how much of the attenuation is undone: 0 nothing, 1 all, which overshoots for 1 sample
+_NOISE_UNDONE = 4.0  # noise of a class mean, over its length, of which half the attenuation is undone
 _FEWEST_CLASSES = 4  # fewer say little about angles, and leave no runner-up to an unknown sample
 _FEWEST_SAMPLES = 5
 _SLACK, _MARGIN = 0.15, 0.5  # see _average_threshold
+_RECALL_OF_FEW, _FEW_DIMENSIONS = 0.93, 32  # see _accepting_most
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,9 @@ class ScoreCalibration:
 
     The similarity of a sample x to the mean m of a class of n samples, in the whitened space, is
 
-    - angular: ``cos(x, m) (1 + noise / n)^(1/4)``. The mean of n samples is longer by noise, so that its
-      cosines shrink by the attenuation ``a(n) = (1 + noise / n)^(-1/2)``; half of that is undone.
+    - angular: ``cos(x, m) a(n)^-g(n)``. The mean of n samples is longer by noise, so that its cosines shrink
+      by the attenuation ``a(n) = (1 + noise / n)^(-1/2)``. It is undone, the less the more noise there is,
+      ``g(n) = 1 / (1 + noise / (4 n))``: the noise is amplified as well, and would take samples of others.
     - by distance: ``-|x - m| sqrt(n / (n + 1) / L)``, which is about -1 for the samples of the class,
       however few it has.
 
@@ -89,7 +91,8 @@ class ScoreCalibration:
         """Return what the number of samples of a class does to its cosines or squared distances."""
         if self.by_distance:
             return np.asarray(counts / ((counts + 1) * n_dimensions))
-        return np.asarray((1 + self.noise / counts) ** (_ATTENUATION / 2))
+        noise = self.noise / counts
+        return np.asarray((1 + noise) ** (0.5 / (1 + noise / _NOISE_UNDONE)))
 
     def penalties(self, own: Doubles, codes: Codes, n_classes: int) -> Doubles:
         """Return what the tightness of each class takes off, from similarities of its own samples.
@@ -143,7 +146,12 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
         )
         return _guess(held_out)
     chosen, scored = max(_candidates(held_out, distances), key=lambda found: round(found[0].quality, 12))
-    threshold = _average_threshold(scored, held_out.codes, objective)
+    n_classes, n_dimensions = held_out.means.shape
+    # Distances go on growing beyond the known samples; each class that plays unknown shows how far is safe.
+    margin = _MARGIN * (min(n_classes - 1, 4) if chosen.by_distance else 1)
+    threshold = _average_threshold(scored, held_out.codes, objective, margin)
+    if n_classes < _FEWEST_CLASSES and n_dimensions <= _FEW_DIMENSIONS:
+        threshold = min(threshold, _accepting_most(scored, objective))
     missed = 1 - float(np.mean(scored.right & (scored.known > threshold)))
     both = np.r_[scored.known, scored.unknown]
     slope, intercept = _logistic(both, np.r_[scored.right, np.zeros(len(scored.unknown), dtype=bool)])
@@ -217,7 +225,8 @@ def _guess(held_out: HeldOut) -> ScoreCalibration:
     form = ScoreCalibration(True, 0.0, 0.0, 0.0, -1.0, threshold=-2.0, slope=1.0, intercept=2.0)
     if len(held_out.codes):
         own = form.similarities(held_out.own(), n_dimensions)[:, 0]
-        threshold = float(own.min() - 2 * _MARGIN * max(own.std(), 0.1 * abs(own.mean())))
+        outer, middle = np.quantile(own, [0.05, 0.5])  # a few may be far off
+        threshold = float(outer - max(_MARGIN * (middle - outer), 0.1 * abs(middle)))
         return replace(form, typical=float(own.mean()), threshold=threshold, intercept=-threshold)
     if n_classes < 2:
         return form
@@ -231,7 +240,7 @@ def _guess(held_out: HeldOut) -> ScoreCalibration:
     return replace(form, threshold=threshold, intercept=-threshold)
 
 
-def _average_threshold(scored: Scored, codes: Codes, objective: Objective) -> float:
+def _average_threshold(scored: Scored, codes: Codes, objective: Objective, margin: float = _MARGIN) -> float:
     """Return the average of the best thresholds of balanced halves of the classes (McCarthy, 1969).
 
     The paper averages over folds of the classes; the best threshold of one set of classes varies much.
@@ -254,8 +263,26 @@ def _average_threshold(scored: Scored, codes: Codes, objective: Objective) -> fl
 
     if not getattr(objective, "named_right", False) or not right.any():
         return average(0.0)
-    strict = average(_SLACK / len(means)) - _MARGIN * float(known[right].std())
+    strict = average(_SLACK / len(means)) - margin * _deviation(known[right])
     return max(average(0.0), strict)
+
+
+def _accepting_most(scored: Scored, objective: Objective) -> float:
+    """Return a threshold that accepts most of the known samples, for two or three classes of few features.
+
+    Such classes may overlap much more than they will with unknown ones.
+    """
+    if not getattr(objective, "named_right", False) or not scored.right.any():
+        return np.inf
+    known = scored.known[scored.right]
+    least = float(np.median(known)) - 4 * _deviation(known)
+    return max(float(np.quantile(known, 1 - _RECALL_OF_FEW)), least)
+
+
+def _deviation(scores: Doubles) -> float:
+    """Return the standard deviation, as far as it is not due to samples from afar."""
+    lower, upper = np.quantile(scores, [0.25, 0.75])
+    return float(upper - lower) / 1.35
 
 
 def oscr_area(known: Doubles, right: NDArray[np.bool_], unknown: Doubles) -> float:
