@@ -3,8 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openworld.discovery.granularity import LEAST_THRESHOLD, USUAL, calibrate, cohesions, usual_threshold
+from openworld.discovery.granularity import (
+    LEAST_THRESHOLD,
+    USUAL,
+    Granularity,
+    calibrate,
+    cohesions,
+    separations,
+    usual_threshold,
+)
 from openworld.discovery.linkage import average_linkage
+from openworld.discovery.neighbors import smooth
 from openworld.discovery.space import unit
 
 
@@ -13,6 +22,11 @@ def classes(n_classes: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np
     codes = np.repeat(np.arange(n_classes), 10)
     vectors = random.normal(size=(n_classes, 60))[codes] + noise * random.normal(size=(len(codes), 60))
     return unit(vectors), codes
+
+
+def calibrated(vectors: np.ndarray, codes: np.ndarray) -> Granularity:
+    smoothed, nearest = smooth(vectors)
+    return calibrate(average_linkage(smoothed, 0.05), vectors, codes, nearest)
 
 
 def test_cohesion_is_the_mean_similarity_of_pairs():
@@ -25,26 +39,35 @@ def test_cohesion_is_the_mean_similarity_of_pairs():
         assert value == pytest.approx(pairs.mean() if len(pairs) else 1.0, abs=1e-5)
 
 
+def test_separation_is_the_similarity_within_less_that_to_the_nearest_other_cluster():
+    vectors, codes = classes(4, 0.7)
+    alone = np.r_[codes, 4]  # a single sample is no cluster, however near it is
+    found = separations(np.vstack([vectors, vectors[:1]]), alone, np.array([0, 2]))
+    between = vectors @ vectors.T
+    for value, code in zip(found, (0, 2), strict=True):
+        others = max(between[codes == code][:, codes == other].mean() for other in {0, 1, 2, 3} - {code})
+        assert value == pytest.approx(cohesions(vectors, codes)[code] - max(others, 0), abs=1e-5)
+    only = separations(vectors[:10], codes[:10], np.array([0]))
+    assert only == pytest.approx(cohesions(vectors[:10], codes[:10]))
+
+
 def test_too_few_known_classes_leave_what_is_usual():
     vectors, codes = classes(1, 0.5)
     for known in (codes, np.full(len(codes), -1)):
-        found = calibrate(average_linkage(vectors, 0.05), vectors, known)
+        found = calibrated(vectors, known)
         assert (found.slope, found.intercept, found.n_classes) == (USUAL.slope, USUAL.intercept, 0)
 
 
 def test_where_everything_is_alike_one_class_is_more_alike():
     assert usual_threshold(np.full(9, 0.6), 1.0) == USUAL.threshold
     assert usual_threshold(np.full(9, 0.9), 1.0) == pytest.approx(0.7)
-    assert usual_threshold(np.full(9, 0.9), 0.6) == pytest.approx(0.48)
+    assert usual_threshold(np.full(9, 0.9), 0.8) == pytest.approx(0.64)
     assert usual_threshold(np.full(9, 1.0), 1.0) < 1
 
 
 def test_the_more_known_classes_the_more_they_count():
     vectors, codes = classes(200, 0.2)
-    dendrogram = average_linkage(vectors, 0.05)
-    found = [
-        calibrate(dendrogram, vectors, np.where(codes < n_classes, codes, -1)) for n_classes in (0, 3, 200)
-    ]
+    found = [calibrated(vectors, np.where(codes < n_classes, codes, -1)) for n_classes in (0, 3, 200)]
     thresholds = [granularity.threshold for granularity in found]
     assert abs(thresholds[1] - thresholds[0]) < abs(thresholds[2] - thresholds[0])
     assert [granularity.n_classes for granularity in found] == [0, 3, 200]
@@ -52,7 +75,7 @@ def test_the_more_known_classes_the_more_they_count():
 
 def test_classes_that_hardly_hold_together_do_not_lower_the_threshold_without_limit():
     vectors, codes = classes(300, 3.0)
-    assert calibrate(average_linkage(vectors, 0.05), vectors, codes).threshold >= LEAST_THRESHOLD
+    assert calibrated(vectors, codes).threshold >= LEAST_THRESHOLD
 
 
 def test_a_pool_close_to_the_known_classes_raises_the_threshold():
@@ -63,15 +86,15 @@ def test_a_pool_close_to_the_known_classes_raises_the_threshold():
     known, pool = (
         unit(means[codes] + 0.5 * unit(random.normal(size=(600, 60)))) for means in (centers, near)
     )
-    alone = calibrate(average_linkage(known, 0.05), known, codes)
+    alone = calibrated(known, codes)
     both = np.vstack([known, pool, pool])
     codes = np.r_[codes, np.full(1_200, -1)]
-    assert calibrate(average_linkage(both, 0.05), both, codes).threshold > alone.threshold + 0.2
+    assert calibrated(both, codes).threshold > alone.threshold + 0.2
 
 
 def test_purity_rises_with_cohesion_and_stays_a_share():
     vectors, codes = classes(30, 1.0)
-    granularity = calibrate(average_linkage(vectors, 0.05), vectors, codes)
+    granularity = calibrated(vectors, codes)
     purity = granularity.purity(np.linspace(-1, 1, 9))
     assert (np.diff(purity) >= 0).all()
     assert ((purity > 0) & (purity < 1)).all()

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from openworld.discovery.granularity import USUAL, Granularity, calibrate, cohesions
+from openworld.discovery.granularity import USUAL, Granularity, calibrate, cluster_means, separations
 from openworld.discovery.linkage import Dendrogram, average_linkage, few_dimensions
 from openworld.discovery.members import by_distance_to_medoid, diverse
+from openworld.discovery.neighbors import smooth
 from openworld.discovery.space import KnownSamples, unit
 from openworld.discovery.stable_ids import keep_ids
 
@@ -116,9 +117,10 @@ def find_clusters(
 ) -> Clustering:
     """Find the clusters of samples, at the scale of the known classes.
 
-    Average linkage of the directions of the samples, in the first 128 principal directions of the pool. The
-    dendrogram is cut where held-out samples of known classes, clustered with the pool, are recovered best
-    (`granularity.calibrate`). The order of the input does not matter.
+    Average linkage of the directions of the samples, in the first 128 principal directions of the pool and
+    smoothed by their nearest neighbors (`neighbors.smooth`). The dendrogram is cut where held-out samples of
+    known classes, clustered with the pool, are recovered best (`granularity.calibrate`). The order of the
+    input does not matter.
 
     Parameters
     ----------
@@ -148,7 +150,7 @@ def find_clusters(
 
     Notes
     -----
-    Time n² up to 20,000 samples; memory beyond the input about 1 KB per sample and 64 MiB. A larger pool is
+    Time n² up to 20,000 samples; memory beyond the input about 2 KB per sample and 64 MiB. A larger pool is
     clustered in parts, whose clusters are then merged in the same way. The work may run in a thread beside
     requests: Python's global lock is never held for long. Limit the threads of the native libraries with
     `threadpoolctl` where that matters.
@@ -252,22 +254,26 @@ def _link(directions: NDArray[np.float32], examples: KnownSamples, finer: int, r
     cluster_of = np.empty(len(directions), dtype=np.intp)
     nearest = np.empty(len(directions), dtype=np.float32)
     granularity, n_clusters = USUAL, 0
+    smoothed = np.empty_like(directions)
+
+    def tick(progress: float) -> None:  # smoothing and linkage take about as long
+        report.tick(progress / 2)
+
     for part in range(n_parts):
         rows = slice(part, None, n_parts)
-        some = directions[rows]
-        if part == 0:
-            some = np.concatenate([some, examples.vectors])
-            codes = np.concatenate([np.full(len(some) - len(examples.codes), -1), examples.codes])
-            dendrogram = average_linkage(some, _LOWEST, tick=report.tick)
-            granularity = calibrate(dendrogram, some, codes).finer(finer)
-        else:
-            dendrogram = average_linkage(some, granularity.threshold, tick=report.tick)
+        some = directions[rows] if part else np.concatenate([directions[rows], examples.vectors])
+        smooth_here, nearest_here = smooth(some, tick)
+        dendrogram = average_linkage(smooth_here, granularity.threshold if part else _LOWEST, tick=tick)
         n_here = len(cluster_of[rows])
+        if part == 0:
+            codes = np.concatenate([np.full(n_here, -1), examples.codes])
+            granularity = calibrate(dendrogram, some, codes, nearest_here).finer(finer)
         found = np.unique(dendrogram.cut(granularity.threshold)[:n_here], return_inverse=True)[1]
-        cluster_of[rows], nearest[rows] = found + n_clusters, dendrogram.nearest[:n_here]
+        cluster_of[rows], nearest[rows] = found + n_clusters, nearest_here[:n_here]
+        smoothed[rows] = smooth_here[:n_here]
         n_clusters += int(found.max()) + 1
     if n_parts > 1:
-        cluster_of = _join(directions, cluster_of, granularity.threshold, report)
+        cluster_of = _join(smoothed, cluster_of, granularity.threshold, report)
     return _Linked(cluster_of, nearest, granularity)
 
 
@@ -275,19 +281,9 @@ def _join(
     directions: NDArray[np.float32], cluster_of: Positions, threshold: float, report: _Report
 ) -> Positions:
     """Merge the clusters of the parts of a large pool."""
-    means, sizes = _means(directions, cluster_of)
+    means, sizes = cluster_means(directions, cluster_of)
     joined: Dendrogram = average_linkage(means, threshold, weights=sizes, tick=lambda _: report.done(0))
     return np.asarray(joined.cut(threshold)[cluster_of])
-
-
-def _means(
-    directions: NDArray[np.float32], cluster_of: Positions
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    sizes = np.bincount(cluster_of).astype(np.float64)
-    order = np.argsort(cluster_of, kind="stable")
-    starts = (np.cumsum(sizes) - sizes).astype(np.intp)
-    sums = np.add.reduceat(directions[order], starts, axis=0)
-    return (sums / sizes[:, np.newaxis]).astype(np.float32), sizes
 
 
 def _describe(
@@ -300,23 +296,22 @@ def _describe(
     report: _Report,
 ) -> list[Cluster]:
     """Return the clusters that are large enough, without ids."""
-    means, sizes = _means(directions, pool.cluster_of)
-    purity = pool.granularity.purity(cohesions(directions, pool.cluster_of))
-    novelty = np.ones(len(means))
+    means, sizes = cluster_means(directions, pool.cluster_of)
+    large = np.flatnonzero(sizes >= min_size)
+    purity = pool.granularity.purity(separations(directions, pool.cluster_of, large))
+    novelty = np.ones(len(large))
     if len(examples.codes):
-        class_means, _ = _means(examples.vectors, np.unique(examples.codes, return_inverse=True)[1])
-        novelty = 1 - (unit(means) @ unit(class_means).T).max(axis=1).astype(np.float64)
+        class_means, _ = cluster_means(examples.vectors, np.unique(examples.codes, return_inverse=True)[1])
+        novelty = 1 - (unit(means[large]) @ unit(class_means).T).max(axis=1).astype(np.float64)
     order = np.argsort(pool.cluster_of, kind="stable")
     groups = np.split(order, np.cumsum(sizes.astype(np.intp))[:-1])
     clusters = []
-    for label in np.flatnonzero(sizes >= min_size):
+    for i, label in enumerate(large):
         rows = groups[label]
         by_distance, distances = by_distance_to_medoid(samples[rows])
         rows = rows[by_distance]
         shown = names[rows[diverse(directions[rows])]]
-        clusters.append(
-            Cluster(-1, names[rows], distances, shown, float(purity[label]), float(novelty[label]))
-        )
+        clusters.append(Cluster(-1, names[rows], distances, shown, float(purity[i]), float(novelty[i])))
         report.done(len(rows))
     return clusters
 

@@ -15,11 +15,13 @@ Floats = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
 
 THRESHOLDS = np.arange(0.06, 0.96, 0.02)
-LEAST_THRESHOLD = 0.2  # whatever the known classes say: less alike than this is never one cluster
+LEAST_THRESHOLD = 0.3  # whatever the known classes say: less alike than this is never one cluster
 MOST_THRESHOLD = 0.97
 _STEP = 1.25  # of `finer`
 _OF_COHESION = 0.8
 _USUAL_CLASSES = 20  # as many known classes weigh as much as what is usual
+_NEARBY = 0.11  # cuts this near to the chosen one tell how purity goes with separation
+_PAIRS_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Granularity:
     threshold : float
         Clusters merge down to this mean similarity.
     slope, intercept : float
-        Of the logistic curve that estimates the purity of a cluster from its cohesion.
+        Of the logistic curve that estimates the purity of a cluster from its separation.
     n_classes : int
         Known classes this was learned from; with few of them it is close to `USUAL`.
     """
@@ -41,10 +43,10 @@ class Granularity:
     intercept: float
     n_classes: int = 0
 
-    def purity(self, cohesion: Floats) -> NDArray[np.float64]:
-        """Estimate the share of the commonest class in clusters, from the mean similarity of their pairs."""
-        usual = expit(USUAL.slope * cohesion + USUAL.intercept)
-        own = expit(self.slope * cohesion + self.intercept)
+    def purity(self, separation: Floats) -> NDArray[np.float64]:
+        """Estimate the share of the commonest class in clusters from their `separations`."""
+        usual = expit(USUAL.slope * separation + USUAL.intercept)
+        own = expit(self.slope * separation + self.intercept)
         return np.asarray(_shrunk(own, usual, self.n_classes))
 
     def finer(self, steps: int) -> Granularity:
@@ -54,10 +56,12 @@ class Granularity:
 
 
 # What was best on the development sets, for a pool without known classes.
-USUAL = Granularity(threshold=0.38, slope=8.0, intercept=-2.5)
+USUAL = Granularity(threshold=0.6, slope=8.2, intercept=0.1)
 
 
-def calibrate(dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions) -> Granularity:
+def calibrate(
+    dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions, nearest: NDArray[np.float32]
+) -> Granularity:
     """Find the cut that recovers known classes best.
 
     Held-out samples of known classes lie among the pool and are clustered with it. A cut is judged by the
@@ -67,23 +71,25 @@ def calibrate(dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Posit
     Parameters
     ----------
     dendrogram : Dendrogram
-        Of pool and known samples.
+        Of pool and known samples, smoothed.
     vectors : array of shape (n, d)
-        What it was made of; unit vectors.
+        Pool and known samples before smoothing; unit vectors.
     codes : array of shape (n,)
         The class of each sample, -1 for those of the pool.
+    nearest : array of shape (n,)
+        Similarity of each sample to a near neighbor, as `neighbors.smooth` returns.
     """
     known = np.flatnonzero(codes >= 0)
     n_classes = len(np.unique(codes[known]))
     if n_classes < 2:
-        return replace(USUAL, threshold=usual_threshold(dendrogram.nearest, 1.0))
-    usual = usual_threshold(dendrogram.nearest, float(np.median(cohesions(vectors[known], codes[known]))))
-    cuts = [_judge(dendrogram.cut(threshold), vectors, codes, known) for threshold in THRESHOLDS]
-    measures = [2 * p.mean() * r.mean() / (p.mean() + r.mean()) for p, r, _ in cuts]
+        return replace(USUAL, threshold=usual_threshold(nearest, 1.0))
+    class_of = np.unique(codes[known], return_inverse=True)[1]
+    usual = usual_threshold(nearest, float(np.median(cohesions(vectors[known], class_of))))
+    cuts = [_judge(dendrogram.cut(threshold), codes, known) for threshold in THRESHOLDS]
+    measures = [2 * p.mean() * r.mean() / (p.mean() + r.mean()) for p, r in cuts]
     best = float(THRESHOLDS[int(np.argmax(np.round(measures, 9)))])
     threshold = max(_shrunk(best, usual, n_classes), LEAST_THRESHOLD)
-    precision, cohesion = (np.concatenate([cut[i] for cut in cuts]) for i in (0, 2))
-    slope, intercept = _logistic(cohesion, precision)
+    slope, intercept = _purity_curve(dendrogram, vectors, codes, known, threshold)
     return Granularity(threshold, slope, intercept, n_classes)
 
 
@@ -101,10 +107,8 @@ def _shrunk(found: Any, usual: Any, n_classes: int) -> Any:
     return (n_classes * found + _USUAL_CLASSES * usual) / (n_classes + _USUAL_CLASSES)
 
 
-def _judge(
-    cluster_of: Positions, vectors: NDArray[np.float32], codes: Positions, known: Positions
-) -> tuple[Floats, Floats, Floats]:
-    """Return precision and recall of known samples, and the cohesion of their clusters.
+def _judge(cluster_of: Positions, codes: Positions, known: Positions) -> tuple[Floats, Floats]:
+    """Return precision and recall of the clusters of known samples; a sample alone has no precision.
 
     Pool samples are of unknown classes and make a cluster impure. Not all: the pool also holds rejected
     samples of known classes, so half as many as there are known ones cost nothing. And they count at most
@@ -119,19 +123,67 @@ def _judge(
     precision = same / (n_known[of_class] + np.clip(from_pool - same / 2, 0, same))
     recall = same / np.bincount(classes)[classes]
     several = sizes[of_class] > 1
-    precision = precision if not several.any() else precision[several]
-    return precision, recall, cohesions(vectors, cluster_of)[of_class][several if several.any() else ...]
+    return (precision[several] if several.any() else precision), recall
+
+
+def _purity_curve(
+    dendrogram: Dendrogram,
+    vectors: NDArray[np.float32],
+    codes: Positions,
+    known: Positions,
+    threshold: float,
+) -> tuple[float, float]:
+    """Fit the precision of known samples to the separation of their clusters, at cuts near the chosen one."""
+    separation, precision = [], []
+    for nearby in THRESHOLDS[np.abs(THRESHOLDS - threshold) <= _NEARBY][::2]:
+        cluster_of = dendrogram.cut(float(nearby))
+        several = known[np.bincount(cluster_of)[cluster_of[known]] > 1]
+        if len(several):
+            wanted, position = np.unique(cluster_of[several], return_inverse=True)
+            separation.append(separations(vectors, cluster_of, wanted)[position])
+            precision.append(_judge(cluster_of, codes, known)[0])
+    if not separation:
+        return USUAL.slope, USUAL.intercept
+    return _logistic(np.concatenate(separation), np.concatenate(precision))
+
+
+def cluster_means(
+    vectors: NDArray[np.float32], cluster_of: Positions
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return the mean of each cluster 0, 1, ... and its size."""
+    sizes = np.bincount(cluster_of).astype(np.float64)
+    order = np.argsort(cluster_of, kind="stable")
+    starts = (np.cumsum(sizes) - sizes).astype(np.intp)
+    sums = np.add.reduceat(vectors[order], starts, axis=0)
+    return (sums / sizes[:, np.newaxis]).astype(np.float32), sizes
 
 
 def cohesions(vectors: NDArray[np.float32], cluster_of: Positions) -> NDArray[np.float64]:
     """Return the mean similarity of the pairs in each cluster of unit vectors; 1 for a single sample."""
-    order = np.argsort(cluster_of, kind="stable")
-    sizes = np.bincount(cluster_of)
-    starts = np.cumsum(sizes) - sizes
-    sums = np.add.reduceat(vectors[order], starts, axis=0).astype(np.float64)
-    squares = np.einsum("ij,ij->i", sums, sums)
-    pairs = np.maximum(sizes * (sizes - 1.0), 1.0)
+    means, sizes = cluster_means(vectors, cluster_of)
+    squares = sizes**2 * np.einsum("ij,ij->i", means, means, dtype=np.float64)
+    pairs = np.maximum(sizes * (sizes - 1), 1.0)
     return np.asarray(np.where(sizes > 1, (squares - sizes) / pairs, 1.0))
+
+
+def separations(
+    vectors: NDArray[np.float32], cluster_of: Positions, wanted: Positions
+) -> NDArray[np.float64]:
+    """Return how much more alike some clusters are within than to the most similar other cluster.
+
+    Similarities are means over pairs of unit vectors. Single samples are no clusters; without another
+    cluster the similarity to it is 0.
+    """
+    means, sizes = cluster_means(vectors, cluster_of)
+    others = np.flatnonzero(sizes > 1)
+    outside = np.zeros(len(wanted))
+    step = max(1, _PAIRS_AT_ONCE // max(len(others), 1))
+    for start in range(0, len(wanted), step):
+        some = wanted[start : start + step]
+        products = means[some] @ means[others].T
+        products[some[:, np.newaxis] == others] = 0.0
+        outside[start : start + step] = products.max(axis=1, initial=0.0)
+    return np.asarray(cohesions(vectors, cluster_of)[wanted] - outside)
 
 
 def _logistic(values: Floats, shares: Floats) -> tuple[float, float]:

@@ -17,7 +17,6 @@ Tick = Callable[[float], None]
 N_DIMENSIONS = 128
 _ROWS_FOR_SVD = 10_000
 _PAIRS_AT_ONCE = 2**24
-_NEAR = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,17 +29,16 @@ class Dendrogram:
         Merge i makes node n + i of two nodes; nodes 0 to n - 1 are the samples.
     similarities : array of shape (n_merges,)
         Mean similarity of the pairs between the two nodes; never above that of the merges below it.
-    nearest : array of shape (n,)
-        Similarity of each sample to its 4th nearest neighbor, or the last where there are fewer.
+    n_samples : int
     """
 
     children: Positions
     similarities: NDArray[np.float32]
-    nearest: NDArray[np.float32]
+    n_samples: int
 
     def cut(self, threshold: float) -> Positions:
         """Return the cluster of each sample, 0, 1, ..., if only merges from a similarity on are made."""
-        n = len(self.nearest)
+        n = self.n_samples
         parent = np.arange(n + len(self.children))
         made = np.flatnonzero(self.similarities >= threshold)
         parent[self.children[made]] = (n + made)[:, np.newaxis]
@@ -108,14 +106,13 @@ class _Linkage:
         self.heights = np.full(n, np.inf, dtype=np.float32)
         self.neighbor = np.zeros(n, dtype=np.intp)
         self.similarity = np.full(n, -np.inf, dtype=np.float32)
-        self.nearest = np.full(n, -np.inf, dtype=np.float32)
         self.n_nodes = n
         self.merges: list[tuple[Positions, NDArray[np.float32]]] = []
 
     def run(self) -> Dendrogram:
         n = len(self.means)
         if n > 1:
-            self._search(np.arange(n), 0.5, self.nearest)
+            self._search(np.arange(n), 0.5)
         while True:
             first, second = self._mutual_neighbors()
             if not len(first):
@@ -125,11 +122,11 @@ class _Linkage:
                 self._search(outdated, 0.0)
         self.tick(0.5 * len(self.means))
         children = [np.empty((0, 2), dtype=np.intp), *(pair for pair, _ in self.merges)]
-        similarities = [self.nearest[:0], *(height for _, height in self.merges)]
-        return Dendrogram(np.concatenate(children), np.concatenate(similarities), self.nearest)
+        similarities = [np.empty(0, dtype=np.float32), *(height for _, height in self.merges)]
+        return Dendrogram(np.concatenate(children), np.concatenate(similarities), n)
 
-    def _search(self, rows: Positions, progress: float, nearest: NDArray[np.float32] | None = None) -> None:
-        """Find the nearest neighbors of some clusters, and how near several are where that is asked for."""
+    def _search(self, rows: Positions, progress: float) -> None:
+        """Find the nearest neighbors of some clusters."""
         step = max(1, _PAIRS_AT_ONCE // len(self.means))
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
@@ -137,9 +134,6 @@ class _Linkage:
             products[np.arange(len(some)), some] = -np.inf
             self.neighbor[some] = products.argmax(axis=1)
             self.similarity[some] = products[np.arange(len(some)), self.neighbor[some]]
-            if nearest is not None:
-                k = min(_NEAR, products.shape[1] - 1)
-                nearest[some] = np.partition(products, -k, axis=1)[:, -k]
             self.tick(progress * len(some))
 
     def _mutual_neighbors(self) -> tuple[Positions, Positions]:

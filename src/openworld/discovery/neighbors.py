@@ -1,0 +1,72 @@
+"""Smoothing: each sample moves towards the samples that it and they count among their nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, eye_array
+
+from openworld.discovery.space import unit
+
+Vectors = NDArray[np.float32]
+Positions = NDArray[np.intp]
+
+N_NEIGHBORS = 10
+_NEAR = 4
+_DECIMALS = 5  # to which copies agree after a projection
+_PAIRS_AT_ONCE = 2**24
+
+
+def smooth(
+    directions: Vectors, tick: Callable[[float], None] = lambda progress: None
+) -> tuple[Vectors, Vectors]:
+    """Add to each unit vector its mutual nearest neighbors, weighted by their similarity.
+
+    What a sample shares with its neighbors is its class, what it does not share is noise. Only mutual
+    neighbors count, so a sample far from everything is not drawn to a class. Copies count once.
+
+    Parameters
+    ----------
+    directions : array of shape (n, d)
+        Unit vectors.
+    tick : callable, optional
+        Called now and then with the progress since the last call, n in all. It may raise to give up.
+
+    Returns
+    -------
+    smoothed : array of shape (n, d)
+        Unit vectors.
+    nearest : array of shape (n,)
+        Similarity of each sample to its 4th nearest neighbor before, or the last where there are fewer.
+    """
+    n, k = len(directions), min(N_NEIGHBORS, len(directions) - 1)
+    if k < 1:
+        return directions, np.full(n, -np.inf, dtype=np.float32)
+    different, copy_of = np.unique(np.round(directions, _DECIMALS), axis=0, return_inverse=True)
+    if len(different) < n:  # copies would be each other's only neighbors
+        smoothed, nearest = smooth(different, lambda progress: tick(progress * n / len(different)))
+        return smoothed[copy_of], nearest[copy_of]
+    neighbors, similarities = _nearest(directions, k, tick)
+    starts = np.arange(0, n * k + 1, k)
+    edges = csr_array((np.maximum(similarities, 0).ravel(), neighbors.ravel(), starts), shape=(n, n))
+    mutual = edges.minimum(edges.T) + eye_array(n, dtype=np.float32, format="csr")
+    nearest = np.sort(similarities, axis=1)[:, -min(_NEAR, k)]
+    return unit(mutual @ directions), nearest
+
+
+def _nearest(directions: Vectors, k: int, tick: Callable[[float], None]) -> tuple[Positions, Vectors]:
+    """Return the k nearest neighbors of each sample, in no order, and their similarities."""
+    n = len(directions)
+    neighbors = np.empty((n, k), dtype=np.intp)
+    similarities = np.empty((n, k), dtype=np.float32)
+    step = max(1, _PAIRS_AT_ONCE // n)
+    for start in range(0, n, step):
+        rows = np.arange(start, min(start + step, n))
+        products = directions[rows] @ directions.T
+        products[np.arange(len(rows)), rows] = -np.inf
+        neighbors[rows] = np.argpartition(products, n - k, axis=1)[:, n - k :]
+        similarities[rows] = np.take_along_axis(products, neighbors[rows], axis=1)
+        tick(len(rows))
+    return neighbors, similarities
