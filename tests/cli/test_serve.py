@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 import httpx
 import numpy as np
@@ -199,3 +200,80 @@ def test_exports(run, folder):
     assert len((folder / "out.ndjson").read_text().splitlines()) == 2
     run("export", "log", "log.ndjson", *database)
     assert json.loads((folder / "log.ndjson").read_text())["kind"] == "learn"
+
+
+QUESTIONS = [
+    *((f"where is my parcel {i}", "delivery") for i in range(8)),
+    *((f"i want my money back {i}", "refund") for i in range(8)),
+    *((f"please call me {i}", "") for i in range(6)),
+]
+
+
+@pytest.fixture
+def questions(folder: Path) -> Path:
+    lines = ["text,label", *(f"{text},{label}" for text, label in QUESTIONS)]
+    (folder / "questions.csv").write_text("\n".join(lines))
+    return folder / "questions.csv"
+
+
+def test_data_are_served_labeled_samples_learned_first(questions):
+    arguments = ("questions.csv", "--extractor", "ngrams", "--database", "sqlite:///q.db")
+    with serving(*arguments) as (process, address), httpx.Client(base_url=address, timeout=60) as client:
+        assert [one["label"] for one in client.get("/v1/classes").json()] == ["delivery", "refund"]
+        deadline = monotonic() + 60
+        while len(client.get("/v1/pool").json()["samples"]) < 6 and monotonic() < deadline:
+            sleep(0.05)
+        texts = {sample["text"] for sample in client.get("/v1/pool").json()["samples"]}
+        assert texts == {text for text, label in QUESTIONS if not label}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    with serving(*arguments) as (_, address):  # the database goes on; the same data add nothing
+        assert httpx.get(f"{address}/v1/versions").json()[0]["id"] == 1
+
+
+def test_it_starts_from_nothing(folder):
+    with serving("--features", "2", "--database", "sqlite:///n.db") as (_, address):
+        vectors = [[0, i / 10] for i in range(5)] + [[90, i / 10] for i in range(5)]
+        answers = httpx.post(f"{address}/v1/recognize", json={"vectors": vectors}).json()["answers"]
+        assert all(answer["unknown"] for answer in answers)
+        for ids, label in (([1, 2, 3, 4, 5], "low"), ([6, 7, 8, 9, 10], "high")):
+            httpx.post(f"{address}/v1/label", json={"sample_ids": ids, "label": label}).raise_for_status()
+        body = {"vectors": [[0, 0.25], [90, 0.25], [0, 9000]], "remember": False}
+        answers = httpx.post(f"{address}/v1/recognize", json=body).json()["answers"]
+        assert [answer["label"] for answer in answers] == ["low", "high", None]
+
+
+def test_samples_are_imported_and_what_is_refused_is_named(run, questions):
+    with questions.open("a") as file:
+        file.write("\nreserved,unknown")
+    database = ("--database", "sqlite:///i.db")
+    told = json.loads(run("import", "questions.csv", "--extractor", "ngrams", *database, "--json"))
+    assert (told["learned"], told["unknown"] + told["recognized"], told["refused"]) == (16, 6, 1)
+    assert told["refusals"][0][0] == "reserved"
+    run("import", "questions.csv", *database)
+    assert "16 learned before" in run.told
+    assert "reserved: 'unknown'" in run.told
+    none = run(
+        "import",
+        "questions.csv",
+        "--no-labels",
+        "--extractor",
+        "ngrams",
+        "--database",
+        "sqlite:///o.db",
+        "--json",
+    )
+    assert json.loads(none)["unknown"] == 23
+
+
+def test_data_that_cannot_be_served(run, folder):
+    (folder / "photos").mkdir()
+    run("serve", "photos", code=1)
+    assert "no pictures found" in run.told
+    run("serve", "gone.csv", code=1)
+    assert "gone.csv: there is no such file" in run.told
+    (folder / "lines.txt").write_text("a\nb\n")
+    run("serve", "lines.txt", "--workers", "2", code=1)
+    assert "first openworld import lines.txt" in run.told
+    run("serve", "--features", "3", "--extractor", "ngrams", "--database", "sqlite:///both.db", code=1)
+    assert "not both" in run.told

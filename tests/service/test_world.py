@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import openworld.model_file.documents as documents
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer, model_file
+from openworld.recognition import ColdStartRecognizer
 from openworld.service.results import (
     ClusterDraft,
     Conflict,
@@ -460,3 +461,42 @@ def test_labels_that_are_numbers_are_served_as_texts(tmp_path: Path, recognizer:
             assert answers.labels == [*expected, None]
             assert np.array_equal(answers.judgement.decision[:-1], model.judge(X).decision)
             assert _labels(world) == sorted(map(str, range(12)))
+
+
+def test_a_world_starts_from_nothing_and_returns_to_it(url: str, things: Draw) -> None:
+    made = []
+
+    def first() -> ColdStartRecognizer:
+        made.append(1)
+        return ColdStartRecognizer().start(4)
+
+    X = np.vstack([things(kind, 12) for kind in range(3)])
+    with World.open(url, first) as world:
+        answers = world.recognize(X)
+        assert answers.labels == [None] * 36
+        assert answers.rows()[0]["distance"] is None
+        ids = [i for i in answers.sample_ids if i is not None]
+        world.labels.label(ids[:12], "a", "ann")
+        assert world.recognize(things(0, 3, 1), remember=False).labels == [None] * 3  # one class: unknown
+        assert world.classes.get("a").nearest is None
+        world.labels.label(ids[12:24], "b", "ann")
+        assert world.recognize(np.vstack([things(0, 1, 1), things(1, 1, 1), things(2, 1, 1)])).labels == [
+            "a",
+            "b",
+            None,
+        ]
+        learned = model_file.digest(world.model.to_bytes())
+    with World.open(url, first) as world:  # replayed from the log
+        assert model_file.digest(world.model.to_bytes()) == learned
+        assert world.model.version == 2
+        for _ in range(2):
+            world.history.undo("ann")
+        assert _labels(world) == []
+        assert model_file.digest(world.model.to_bytes()) == model_file.digest(model_file.dumps(first()))
+        for _ in range(2):
+            world.history.redo("ann")
+        assert model_file.digest(world.model.to_bytes()) == learned
+        world.history.undo("ann")
+        world.classes.forget("a", "ann")  # the last class
+        assert _labels(world) == []
+    assert len(made) == 2  # the second one by this test

@@ -16,6 +16,7 @@ from openworld.cli.evaluate import evaluate
 from openworld.cli.export import export
 from openworld.cli.extract import extract
 from openworld.cli.fit import fit
+from openworld.cli.import_ import import_samples
 from openworld.cli.inspect import inspect
 from openworld.cli.key import app as key
 from openworld.cli.learn import learn
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 for command in (fit, recognize, learn, inspect, card, extract, evaluate, compare, serve, export, demo):
     app.command()(command)
+app.command("import")(import_samples)
 app.add_typer(key, name="key")
 
 

@@ -12,9 +12,13 @@ from openworld.cli.database import DatabaseOption, plain_errors
 
 
 def serve(
-    model: Annotated[
-        Path | None,
-        typer.Argument(help="The model file a new database begins with; later it goes on with its own."),
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="What a new database begins with: a model file; or a folder of pictures, a .zip of it, a "
+            "text file, a table. Labeled samples are learned first, the others wait to be named.",
+            show_default=False,
+        ),
     ] = None,
     database: DatabaseOption = None,
     host: Annotated[
@@ -36,37 +40,80 @@ def serve(
     ] = None,
     extractor: Annotated[
         str | None,
-        typer.Option(help="onnx:PATH or words:PATH, where the model's extractor is a file."),
+        typer.Option(
+            help="Start a new database without a model, for pictures (efficientnet-lite0, ...) or texts "
+            "(minilm, wordllama, ...); or onnx:PATH or words:PATH, where the model's extractor is a file.",
+            show_default=False,
+        ),
     ] = None,
+    features: Annotated[
+        int | None,
+        typer.Option(
+            help="Start a new database without a model, for vectors of so many numbers.", show_default=False
+        ),
+    ] = None,
+    labels: Annotated[
+        bool,
+        typer.Option(
+            "--labels/--no-labels", help="Whether sub-folders, or a column label, name the class of a sample."
+        ),
+    ] = True,
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings; see the docs.")] = None,
     log_format: Annotated[str | None, typer.Option(help="json or console.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
     """Serve a model that goes on learning: page, HTTP API and events at one address.
 
-    First time: openworld serve animals.ow --database sqlite:///animals.db
+    With a model: openworld serve animals.ow --database sqlite:///animals.db
+
+    From nothing: openworld serve --extractor efficientnet-lite0, or with pictures: openworld serve photos/
 
     Later: openworld serve --database sqlite:///animals.db
     """
     from openworld.cli.console import need
 
     need("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", extra="service")
+    from contextlib import nullcontext
+
+    from openworld.cli.intake import DataFeed, first_model, open_samples
     from openworld.service.server import serve as run
     from openworld.service.settings import load_settings
 
+    is_model = source is not None and _is_model(source)
     settings = load_settings(
         config,
-        model=model,
+        model=source if is_model else None,
         database=database,
         host=host,
         port=port,
         workers=workers,
         key=key,
         extractor=extractor,
+        features=features,
         log_format=log_format,
     )
+    data = None if source is None or is_model else open_samples(source)
+    if data is not None and settings.workers > 1:
+        raise ValueError(f"Several workers serve a database, not data: first openworld import {source}.")
     with plain_errors():
-        run(settings, lambda address: typer.echo(_ready(address, as_json=as_json)))
+        run(
+            settings,
+            lambda address: typer.echo(_ready(address, as_json=as_json)),
+            None if data is None else first_model(data, settings),
+            nullcontext if data is None else DataFeed(data, labels=labels).into,
+        )
+
+
+def _is_model(source: str) -> bool:
+    """Tell whether a file is a model: by its ending, or by its content."""
+    from openworld.model_file import ModelFileError, read_description
+
+    if source.endswith(".ow"):
+        return True
+    try:
+        return bool(read_description(source))
+    except (ModelFileError, FileNotFoundError):
+        return False
 
 
 def _ready(address: str, *, as_json: bool) -> str:

@@ -16,13 +16,16 @@ class Near(TypedDict):
 
 
 class Answer(TypedDict):
-    """The answer on one sample; `label` is None for unknown, and `sample_id` for what was not stored."""
+    """The answer on one sample; `label` is None for unknown, and `sample_id` for what was not stored.
+
+    `distance` is None while the model knows no class.
+    """
 
     label: str | None
     unknown: bool
     decision: float
     membership: float
-    distance: float
+    distance: float | None
     nearest: list[Near]
     sample_id: int | None
 

@@ -82,8 +82,8 @@ def open_source(path: str | os.PathLike[str], *, columns: Columns | None = None)
         Pictures: a folder (a sub-folder is a class), a `.zip` of such a folder, one picture, a `.txt` with a
         path on each line, a `.csv` or `.tsv` with a column `path`, `file` or `filename`, a `.parquet` with a
         column of picture bytes. Texts: a `.txt` with a sentence on each line, a `.csv`, `.tsv`, `.jsonl` or
-        `.parquet` with a column `text` or `sentence`. An ILSVRC folder (`train/n01440764/...`) is known too.
-        Text files may be compressed (`.gz`).
+        `.parquet` with a column `text` or `sentence`. Either: tasks of Label Studio (`.json`). An ILSVRC
+        folder (`train/n01440764/...`) is known too. Text files may be compressed (`.gz`).
     columns : Columns, optional
         Which columns hold what; by default labels are in `label`, which may be missing.
 
@@ -94,7 +94,7 @@ def open_source(path: str | os.PathLike[str], *, columns: Columns | None = None)
     FileNotFoundError
         If there is no such path.
     """
-    from openworld.data import ilsvrc_pictures, lines, parquet_items, picture_files
+    from openworld.data import ilsvrc_pictures, label_studio, lines, parquet_items, picture_files
 
     path, columns = Path(path), columns or Columns()
     if not path.exists():
@@ -108,6 +108,8 @@ def open_source(path: str | os.PathLike[str], *, columns: Columns | None = None)
         return picture_files.one(path)
     if ending == ".zip":
         return picture_files.zipped(path)
+    if ending == ".json":
+        return label_studio.open_tasks(path)
     if ending == ".parquet":
         return parquet_items.open_table(path, columns)
     return lines.open_lines(path, columns)

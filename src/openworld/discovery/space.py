@@ -54,13 +54,15 @@ class PoolSpace:
 
     @classmethod
     def of(cls, recognizer: Any | None) -> PoolSpace:
-        """Return the space of a recognizer's metric, or of the features as they are where it is None.
+        """Return the space of a recognizer's metric.
+
+        Where it is None, or knows fewer than two classes, it is the space of the features as they are.
 
         Of an `OpenWorldRecognizer` it is the metric without what it learned from some samples of the
         reservoir, which then stand for samples of unknown classes: to the metric as it is, the samples it
         was learned from look more alike than new ones.
         """
-        if recognizer is None:
+        if recognizer is None or len(recognizer.statistics_) < 2:
             return cls(np.asarray, None)
         if isinstance(recognizer, OpenWorldRecognizer):
             return _held_out(recognizer)

@@ -19,18 +19,24 @@ from openworld.model_file.packing import (
     unpack_label,
     unpack_labels,
 )
-from openworld.recognition import NearestClassMean, NearestNonOutlier, OpenWorldRecognizer, SoftmaxThreshold
+from openworld.recognition import (
+    ColdStartRecognizer,
+    NearestClassMean,
+    NearestNonOutlier,
+    OpenWorldRecognizer,
+    SoftmaxThreshold,
+)
 from openworld.recognition.validation import as_array, check_unknown_label, default_unknown_label
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
 
-_KINDS = (NearestNonOutlier, NearestClassMean, SoftmaxThreshold, OpenWorldRecognizer)
+_KINDS = (NearestNonOutlier, NearestClassMean, SoftmaxThreshold, OpenWorldRecognizer, ColdStartRecognizer)
 _RECOGNIZERS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
 
 
 def _particular(kind: type) -> Any:
-    return open_world_models if kind is OpenWorldRecognizer else class_mean_models
+    return open_world_models if issubclass(kind, OpenWorldRecognizer) else class_mean_models
 
 
 def describe(model: Any) -> tuple[Document, Arrays]:

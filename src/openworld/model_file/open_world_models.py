@@ -28,8 +28,9 @@ from openworld.model_file.packing import (
     require_whole,
     unpack_objective,
 )
-from openworld.recognition import AdaptiveMetric, ClassStatistics, OpenWorldRecognizer
+from openworld.recognition import AdaptiveMetric, ClassStatistics, ColdStartRecognizer, OpenWorldRecognizer
 from openworld.recognition.adaptive.calibration import ScoreCalibration
+from openworld.recognition.adaptive.cold_start import FEWEST_CLASSES, StartingMemory
 from openworld.recognition.adaptive.memory import ClassMemory
 from openworld.recognition.adaptive.metric import Whitening
 from openworld.recognition.adaptive.representation import Representation
@@ -52,12 +53,15 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         _check_parameters(parameters)
     except ValueError as error:
         raise ModelFileError(f"Cannot save this model: {error}.") from error
+    parameters["objective"] = pack_objective(model.objective)
+    if isinstance(model.memory_, StartingMemory):
+        return {"parameters": parameters, "state": None}, {"starting": model.memory_.samples()[0]}
     state = model.state()
     metric, metric_arrays = _describe_metric(model.metric_)
     labels, lengths = model.statistics_.labels, model.memory_.lengths
     samples, codes = model.reservoir_.samples(np.array(labels, dtype=object), sys.maxsize)
     document: Document = {
-        "parameters": {**parameters, "objective": pack_objective(model.objective)},
+        "parameters": parameters,
         "metric": metric,
         "reservoir": {
             "size": model.reservoir_.size,
@@ -122,6 +126,8 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
         parameters["metric"] = AdaptiveMetric(**parameters["metric"])
     model: OpenWorldRecognizer = kind(**parameters)
     counts, n_features = arrays["counts"], document["n_features"]
+    if "starting" in arrays:
+        return _restore_starting(model, arrays["starting"], labels, counts, n_features)
     metric = _restore_metric(document["metric"], arrays, n_features)
     metric.statistics_, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
     if labels:
@@ -140,6 +146,18 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     memory = ClassMemory(metric.representation_, metric.statistics_, lengths, reservoir)
     model.restore(metric, memory, _restore_state(document["state"], arrays, metric))
     return model
+
+
+def _restore_starting(
+    model: Any, samples: NDArray[Any], labels: list[Any], counts: NDArray[Any], n_features: int
+) -> ColdStartRecognizer:
+    """Return a recognizer that knows too little to recognize anything."""
+    require(isinstance(model, ColdStartRecognizer) and len(labels) < FEWEST_CLASSES, "state")
+    require_floats(samples, (int(counts.sum()), n_features), "starting")
+    starting: ColdStartRecognizer = model.start(n_features)
+    if labels:
+        starting.memory_.add(samples, np.repeat(np.array(labels, dtype=object), counts.astype(np.intp)))
+    return starting
 
 
 def _check_parameters(parameters: Document) -> None:

@@ -4,6 +4,7 @@ Start with `nearest_non_outlier.py`: it has the algorithm whole. `metric/` has W
 `class_statistics.py` what is learned about the classes. `adaptive/` has `OpenWorldRecognizer`.
 """
 
+from openworld.recognition.adaptive.cold_start import ColdStartRecognizer
 from openworld.recognition.adaptive.metric import AdaptiveMetric
 from openworld.recognition.adaptive.recognizer import OpenWorldRecognizer
 from openworld.recognition.class_statistics import ClassStatistics
@@ -28,6 +29,7 @@ __all__ = [
     "AdaptiveMetric",
     "Calibration",
     "ClassStatistics",
+    "ColdStartRecognizer",
     "CrossClassValidation",
     "EditableRecognizer",
     "EuclideanMetric",

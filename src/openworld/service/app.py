@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from openworld._version import __version__
+from openworld.features.extractor import load_extractor
 from openworld.model_file import load
+from openworld.recognition import ColdStartRecognizer
 from openworld.service.api import (
     arrays,
     classes,
     events,
     exports,
     history,
+    imports,
     labels,
     pool,
     probes,
@@ -33,11 +37,12 @@ from openworld.service.metrics import Metrics
 from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection, RequestBodies
 from openworld.service.notifications import Broadcast
 from openworld.service.pages import page_router
+from openworld.service.results import Refused
 from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.service.state import State
 from openworld.service.world import World
 
-_ROUTERS = (recognize, pool, labels, classes, history, exports, events, session, probes)
+_ROUTERS = (recognize, pool, labels, classes, history, exports, imports, events, session, probes)
 
 _SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key. Not needed before the first."},
@@ -47,10 +52,15 @@ _SECURITY_SCHEMES = {
 
 
 def open_world(settings: ServiceSettings, model: Any = None) -> World:
-    """Open the world of some settings; `model`, if given, takes the place of the file in the settings."""
+    """Open the world of some settings; `model`, if given, takes the place of the file in the settings.
+
+    It may be a function that returns the first model of a new database.
+    """
     if model is None and settings.model is not None:
         model = load(settings.model)
-    if model is not None and "refresh_growth" in model.get_params():
+    if model is None and (settings.extractor is not None or settings.features is not None):
+        model = partial(starting_model, settings)
+    if hasattr(model, "get_params") and "refresh_growth" in model.get_params():
         model.set_params(refresh_growth=settings.refresh_growth)
     return World.open(
         settings.database,
@@ -64,6 +74,18 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
             recognized_days=settings.recognized_days,
         ),
     )
+
+
+def starting_model(settings: ServiceSettings) -> ColdStartRecognizer:
+    """Return the model of a new database that starts from nothing: everything is unknown to it."""
+    model = ColdStartRecognizer(refresh_growth=settings.refresh_growth)
+    if settings.extractor is None:
+        return model.start(settings.features or 0)
+    if settings.features is not None:
+        raise Refused("Give either an extractor, for pictures and texts, or features, for vectors; not both.")
+    extractor = load_extractor(settings.extractor)
+    model.start(extractor.n_features).extractor_ = extractor.id.as_dict()
+    return model
 
 
 def create_app(world: World, settings: ServiceSettings, *, close_world: bool = False) -> FastAPI:

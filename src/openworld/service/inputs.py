@@ -46,7 +46,7 @@ class Inputs:
         self._world, self._settings = world, settings
         self._extractor: Extractor | None = None
         self._lock = threading.Lock()
-        self._turns = CapacityLimiter(_REQUESTS_AT_ONCE)
+        self.turns = CapacityLimiter(_REQUESTS_AT_ONCE)
 
     def prepare(self) -> None:
         """Load the extractor of the model, if it names one.
@@ -71,18 +71,22 @@ class Inputs:
 
     def texts(self, texts: Sequence[str], source: str | None = None) -> tuple[Features, list[Item]]:
         """Return the features of texts."""
-        longest = max(map(len, texts), default=0)
-        if longest > self._settings.max_text:
-            raise Refused(f"A text may have {self._settings.max_text:,} characters; one has {longest:,}.")
+        for text in texts:
+            self.check_text(text)
         if not texts:
             raise Refused(_NO_SAMPLES)
         return self._require("text").transform(texts), [Item("text", text, source) for text in texts]
+
+    def check_text(self, text: str) -> None:
+        """Refuse a text that is too long."""
+        if len(text) > self._settings.max_text:
+            raise Refused(f"A text may have {self._settings.max_text:,} characters; one has {len(text):,}.")
 
     async def pictures_in_turn(
         self, files: Sequence[tuple[str | None, bytes]]
     ) -> tuple[Features, list[Item]]:
         """Return the features of picture files, in a thread; a few requests at a time."""
-        return await to_thread.run_sync(self.pictures, files, limiter=self._turns)
+        return await to_thread.run_sync(self.pictures, files, limiter=self.turns)
 
     def pictures(self, files: Sequence[tuple[str | None, bytes]]) -> tuple[Features, list[Item]]:
         """Return the features of picture files, given as names and bytes."""

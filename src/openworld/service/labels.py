@@ -66,6 +66,14 @@ class Labels:
 
             return self._log.append(event, who, features=features[chosen], complete=store)
 
+    def given(self, X: ArrayLike, items: Sequence[Item]) -> list[str | None]:
+        """Return the labels that samples of the same content have already."""
+        features = as_features(X, self._log.model.n_features)
+        hashes = [samples.content_hash(*one) for one in zip(features, items, strict=True)]
+        with self._database.read() as connection:
+            found = samples.find_content(connection, hashes)
+        return [found[digest][1] if digest in found else None for digest in hashes]
+
     def _not_learned_yet(self, new: Sequence[NewSample], labels: Sequence[str]) -> list[int]:
         """Return which samples are to be learned: each content once."""
         hashes = [sample.content_hash() for sample in new]

@@ -29,7 +29,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOT_LOGGED = ("/v1/recognize", "/health", "/ready", "/metrics", "/static")  # they come by the thousand
 
 
-_SAMPLES = ("/v1/recognize", "/v1/learn", "/try/")  # where samples are sent, which may be large
+_SAMPLES = ("/v1/recognize", "/v1/learn", "/v1/import", "/try/")  # where samples are sent, which may be large
 _SESSION = "/v1/session"
 _SESSION_BYTES = 16_000
 _OTHER_BYTES = 2_000_000  # 100,000 sample ids

@@ -62,7 +62,7 @@ class Answers:
                 "unknown": label is None,
                 "decision": decision,
                 "membership": membership,
-                "distance": near[1][0],
+                "distance": near[1][0] if near[1] else None,
                 "nearest": [
                     {"label": name, "distance": distance, "membership": likely}
                     for name, distance, likely in zip(*near, strict=True)

@@ -204,7 +204,7 @@ class RecognizedSample(BaseModel):
     unknown: bool
     decision: float = Field(description="Above 0: known.")
     membership: float = Field(description="Of the class that decides, from 0 to 1.")
-    distance: float = Field(description="To the nearest class.")
+    distance: float | None = Field(description="To the nearest class; null while there is none.")
     nearest: list[NearClass] = Field(description="The nearest classes, nearest first.")
     sample_id: int | None = Field(description="Of the sample in the pool, where it went there.")
 

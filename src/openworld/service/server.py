@@ -47,7 +47,7 @@ def serve(
     settings : ServiceSettings
     say : callable
         Called with the address once the server listens.
-    model : fitted recognizer, optional
+    model : fitted recognizer, or a function that returns one, optional
         The first model of a new database, in place of the file in the settings.
     alongside : callable, optional
         Called with the state of the service; returns a context that lasts while one process serves, for

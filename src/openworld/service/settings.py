@@ -85,9 +85,18 @@ class ServiceSettings(BaseSettings):
     max_request_pixels: int = Field(
         512_000_000, ge=1, description="Most pixels of all pictures in a request."
     )
+    max_import: int = Field(20_000, ge=1, description="Most samples in a file that is imported.")
     max_text: int = Field(10_000, ge=1, description="Most characters of a text.")
     extractor: str | None = Field(
-        None, description="The extractor, where the model names one that is a file: onnx:PATH or words:PATH."
+        None,
+        description="The extractor of a new database that starts without a model; or, where the model names "
+        "one that is a file, onnx:PATH or words:PATH.",
+    )
+    features: int | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="Numbers in a vector, for a new database of vectors that starts without a model.",
     )
     nearest: int = Field(5, ge=1, le=50, description="Nearest classes that are computed and stored.")
     lease_seconds: float = Field(120.0, gt=0, description="How long a cluster stays with an idle person.")

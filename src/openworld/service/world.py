@@ -60,19 +60,21 @@ class World:
         ----------
         url : str
             ``sqlite:///file.db`` or ``postgresql://...``.
-        base_model : path of a model file or fitted recognizer, optional
+        base_model : path of a model file, fitted recognizer, or a function that returns one, optional
             The first model of a new database; labels that are numbers become texts. An existing database
-            refuses any other than its own.
+            refuses any other than its own; a function is called for a new database only.
         alone : bool, default=True
             Refuse an SQLite file that another process has opened so. Without it, to read beside a server.
         """
         return cls(url, base_model, settings, alone)
 
     def __init__(self, url: str, base_model: Any, settings: WorldSettings, alone: bool) -> None:
-        first = None if base_model is None else _model_bytes(base_model)
-        self._database = Database(url, create=first is not None)
+        first = None if base_model is None or callable(base_model) else _model_bytes(base_model)
+        self._database = Database(url, create=base_model is not None)
         self.notifications = Notifications()
         try:
+            if callable(base_model) and not _has_model(self._database):
+                first = _model_bytes(base_model())
             _store_first_model(self._database, first)
             if alone:
                 self._database.lock()
@@ -133,6 +135,11 @@ class World:
         self.close()
 
 
+def _has_model(database: Database) -> bool:
+    with database.read() as connection:
+        return bool(events.snapshot_histories(connection))
+
+
 def _store_first_model(database: Database, data: bytes | None) -> None:
     """Store the first model of a new database; refuse another model for an existing one."""
     model = None if data is None else from_bytes(data)
@@ -146,7 +153,10 @@ def _store_first_model(database: Database, data: bytes | None) -> None:
                 )
             return
         if data is None or model is None:
-            raise Refused("This database is new: name the model it is to begin with.")
+            raise Refused(
+                "This database is new: name the model it is to begin with, or start without one: --extractor "
+                "efficientnet-lite0 for pictures, --extractor minilm for texts, --features N for vectors."
+            )
         labels = sorted(str(label) for label in model.statistics_.labels)
         history = model_file.digest(data)
         events.add_snapshot(connection, history, data, is_base=True)
@@ -165,7 +175,7 @@ def _model_bytes(base_model: str | PathLike[str] | Any) -> bytes:
     data = Path(base_model).read_bytes() if isinstance(base_model, str | PathLike) else None
     model: Any = base_model if data is None else model_file.loads(data)
     check_serves(model)
-    if model.classes_.dtype.kind != "U":
+    if not isinstance(model.unknown_label_, str):
         model, data = model_file.with_text_labels(model), None
     return model_file.dumps(model) if data is None else data
 

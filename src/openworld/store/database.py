@@ -69,8 +69,10 @@ class Database:
             raise ValueError("A world needs a database on disk: give a file, as in sqlite:///world.db.")
         if self._is_sqlite and not create and not Path(str(self.url.database)).exists():
             raise FileNotFoundError(
-                f"There is no database {self.url.database}: check its name. A new one begins with a "
-                f"model, as in openworld serve MODEL --database {url}"
+                f"There is no database {self.url.database}: check its name. A new one begins with a model, "
+                f"as in openworld serve MODEL --database {url}; or without one: openworld serve FOLDER, or "
+                "--extractor efficientnet-lite0 for pictures, --extractor minilm for texts, --features N for "
+                "vectors."
             )
         self._file = SqliteFile(str(self.url.database)) if self._is_sqlite else None
         self._is_open = self._write_failed = False

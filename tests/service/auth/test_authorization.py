@@ -39,6 +39,7 @@ ACCESS = [
     ("POST", "/v1/recognize", {"vectors": [[90, 0, 0, 0]]}, "labeller"),
     ("POST", "/v1/recognize.npy", None, "labeller"),
     ("POST", "/v1/learn", {"vectors": [[0, 0, 0, 0]], "labels": ["x"]}, "labeller"),
+    ("POST", "/v1/import", None, "labeller"),
     ("POST", "/v1/label", {**IDS, "label": "x"}, "labeller"),
     ("POST", "/v1/dismiss", IDS, "labeller"),
     ("POST", "/v1/feedback", {"reviews": [{"sample_id": 1, "right": True}]}, "labeller"),

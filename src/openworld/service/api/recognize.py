@@ -138,11 +138,11 @@ async def _samples(body: RecognizeBody | LearnBody, service: State) -> tuple[NDA
 
 async def _pictures(files: list[UploadFile], service: State) -> tuple[Any, list[Item]]:
     check_batch(len(files), service.settings.max_images)
-    read = [(_file_name(file.filename), await file.read()) for file in files]
+    read = [(printable(file.filename), await file.read()) for file in files]
     return await service.inputs.pictures_in_turn(read)
 
 
-def _file_name(name: str | None) -> str | None:
+def printable(name: str | None) -> str | None:
     """Return what is printable of a file's name: it is shown, and never used as a path."""
     return "".join(letter for letter in name or "" if letter.isprintable())[:200] or None
 

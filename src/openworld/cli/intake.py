@@ -1,0 +1,140 @@
+"""What `serve DATA` and `import` share: data into a world, with progress and what was refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from openworld.cli.console import Progress, messages, plural
+from openworld.data.sources import Source, as_source
+
+if TYPE_CHECKING:
+    from openworld.data.stream import Stream
+    from openworld.service.intake import Intake, IntakeSummary
+    from openworld.service.settings import ServiceSettings
+    from openworld.service.state import State
+
+_REFUSALS_SHOWN = 10
+
+
+def open_samples(path: str) -> Source | Stream:
+    """Open pictures, texts or vectors at a path, and say what a user should know."""
+    from openworld.data.streams import open_stream
+
+    data = as_source(path) or open_stream(path)
+    for note in data.notes:
+        messages.print(f"[yellow]Note:[/] {escape(note)}", soft_wrap=True)
+    return data
+
+
+def first_model(data: Source | Stream, settings: ServiceSettings) -> Callable[[], Any] | None:
+    """Return what makes the first model of a new database for these data, unless the settings say it."""
+    from openworld.features.extractor import DEFAULTS
+    from openworld.service.app import starting_model
+
+    if settings.model is not None or settings.extractor is not None or settings.features is not None:
+        return None
+    update = {"extractor": DEFAULTS[data.kind]} if isinstance(data, Source) else {"features": data.n_features}
+    return partial(starting_model, settings.model_copy(update=update))
+
+
+def take(intake: Intake, data: Source | Stream, doing: str, stopped: Event | None = None) -> IntakeSummary:
+    """Take in samples with a progress bar, until told to stop."""
+    with Progress(doing, len(data)) as progress:
+        for summary in intake.take(data):
+            progress.update(summary.done, summary.total)
+            if stopped is not None and stopped.is_set():
+                break
+    return intake.finish()
+
+
+def say(summary: IntakeSummary) -> None:
+    """Say what became of the samples, and name those that were refused."""
+    parts = [
+        (summary.learned, "learned"),
+        (summary.known_before, "learned before"),
+        (summary.unknown, "unknown: they wait to be named"),
+        (summary.recognized, "recognized"),
+        (summary.refused, "refused"),
+    ]
+    told = [f"{count:,} {what}" for count, what in parts if count]
+    messages.print(f"{plural(summary.done, 'sample')}: {'; '.join(told)}." if told else "No samples.")
+    for name, reason in summary.refusals[:_REFUSALS_SHOWN]:
+        messages.print(f"  [yellow]{escape(name)}[/]: {escape(reason)}", soft_wrap=True)
+    if summary.refused > _REFUSALS_SHOWN:
+        messages.print(f"  ... and {summary.refused - _REFUSALS_SHOWN:,} more.")
+
+
+def in_any_order(source: Source) -> Source:
+    """Return the items in an order that has nothing to do with their labels, the same every time.
+
+    So the first samples that are learned are of many classes.
+    """
+    items = sorted(source, key=lambda item: hashlib.sha256(item.name.encode()).digest())
+    return replace(source, items=lambda: iter(items))
+
+
+class DataFeed:
+    """Data that go into a service: labeled samples before it serves, the others while it does."""
+
+    def __init__(self, data: Source | Stream, *, labels: bool) -> None:
+        self._labeled: list[Source | Stream] = []
+        self._others: list[Source | Stream] = []
+        if not isinstance(data, Source):
+            self._labeled = [data]
+        else:
+            learned = _part(data, lambda label: labels and label is not None)
+            others = _part(data, lambda label: not labels or label is None)
+            self._labeled = [in_any_order(learned)] if len(learned) else []
+            self._others = [others] if len(others) else []
+        self._labels = labels
+
+    @contextmanager
+    def into(self, service: State) -> Iterator[None]:
+        """Learn the labeled samples, and feed the others from a thread while the context lasts."""
+        for data in self._labeled:
+            say(take(self._intake(service), data, "Learning"))
+        stopped = Event()
+        feeder = Thread(target=self._feed, args=(service, stopped), name="data", daemon=True)
+        feeder.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            feeder.join()
+
+    def _feed(self, service: State, stopped: Event) -> None:
+        for data in self._others:
+            intake = self._intake(service)
+            try:
+                summary = take(intake, data, "Reading", stopped)
+            except Exception as error:  # the service goes on without the rest
+                messages.print(
+                    f"[red]Reading {escape(data.name)} ended:[/] {escape(str(error))}", soft_wrap=True
+                )
+                summary = intake.summary
+            if not stopped.is_set():
+                say(summary)
+
+    def _intake(self, service: State) -> Intake:
+        from openworld.service.intake import Intake
+
+        return Intake(
+            service.world,
+            service.inputs,
+            "import",
+            answered=service.metrics.answered,
+            labels=self._labels,
+        )
+
+
+def _part(source: Source, wanted: Callable[[str | None], bool]) -> Source:
+    items = [item for item in source if wanted(item.label)]
+    return replace(source, n_items=len(items), items=lambda: iter(items))

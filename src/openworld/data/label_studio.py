@@ -1,0 +1,85 @@
+"""Label Studio's JSON: tasks with a text or a picture, and the choice that a person made."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from openworld.data.errors import DataError
+from openworld.data.sources import Item, Source, listed_items
+
+TEXT, IMAGE = "text", "image"
+_DATA_URL = "data:"
+
+
+def open_tasks(path: Path) -> Source:
+    """Return the tasks of a file as texts or pictures; the first choice of a task is its label.
+
+    The text is in `data.text`; the picture in `data.image`, as a data URL: addresses are not followed.
+    """
+    try:
+        tasks = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({error}).") from error
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise DataError(f"{path}: not an export of Label Studio, which is a list of tasks.")
+    if not tasks:
+        raise DataError(f"{path}: there is nothing in it.")
+    data = [task["data"] if isinstance(task.get("data"), dict) else {} for task in tasks]
+    key = next((key for key in (TEXT, IMAGE) if all(isinstance(one.get(key), str) for one in data)), None)
+    if key is None:
+        raise DataError(f'{path}: not every task has a text in "data.text", or a picture in "data.image".')
+    items = [
+        Item(_name(one[key], number), _label(task), _reader(key, one[key]))
+        for number, (task, one) in enumerate(zip(tasks, data, strict=True), 1)
+    ]
+    return listed_items(str(path), "text" if key == TEXT else "image", items)
+
+
+def task(number: int, data: Mapping[str, str], label: str) -> dict[str, Any]:
+    """Return a task with one choice, in the form that Label Studio exports and imports."""
+    choice = {
+        "type": "choices",
+        "from_name": "label",
+        "to_name": next(iter(data)),
+        "value": {"choices": [label]},
+    }
+    return {"id": number, "data": dict(data), "annotations": [{"result": [choice]}]}
+
+
+def data_url(picture: bytes, media_type: str) -> str:
+    """Return a picture as an address that holds it whole."""
+    return f"{_DATA_URL}{media_type};base64,{base64.b64encode(picture).decode()}"
+
+
+def _name(value: str, number: int) -> str:
+    return f"task {number}" if value.startswith(_DATA_URL) else value.strip() or f"task {number}"
+
+
+def _label(task: Mapping[str, Any]) -> str | None:
+    """Return the first choice of the first annotation that has one."""
+    try:
+        results = [result for one in task.get("annotations") or [] for result in one["result"]]
+        choices = [result["value"]["choices"] for result in results if "choices" in result["value"]]
+        return str(choices[0][0]).strip() or None if choices else None
+    except (KeyError, TypeError, IndexError):
+        return None
+
+
+def _reader(key: str, value: str) -> Callable[[], bytes]:
+    return value.encode if key == TEXT else partial(_picture, value)
+
+
+def _picture(address: str) -> bytes:
+    head, comma, content = address.partition(",")
+    if not (comma and head.startswith(_DATA_URL) and head.endswith(";base64")):
+        raise DataError("its picture is an address, which is not followed: give the pictures themselves.")
+    try:
+        return base64.b64decode(content, validate=True)
+    except binascii.Error as error:
+        raise DataError(f"its picture is not sound base64 ({error}).") from error

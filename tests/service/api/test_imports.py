@@ -1,0 +1,125 @@
+"""Import over HTTP: files in, progress and a summary out."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from openworld.service.app import open_world
+from openworld.service.world import World
+
+
+@pytest.fixture
+def starting(url: str, settings_of: Callable[..., Any]) -> Iterator[Callable[..., World]]:
+    """Open a world that starts from nothing."""
+    opened: list[World] = []
+
+    def start(**settings: Any) -> World:
+        opened.append(open_world(settings_of(**settings)))
+        return opened[-1]
+
+    yield start
+    for world in opened:
+        world.close()
+
+
+@pytest.fixture
+def world() -> None:
+    """Not the usual one."""
+
+
+def picture(shade: int, side: int = 40) -> bytes:
+    file = io.BytesIO()
+    image = Image.new("RGB", (side, side), (shade, shade, shade))
+    image.paste((255 - shade, 0, 0), (0, 0, side // 2, side // 3))
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def zipped(**files: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def send(client: Any, *files: tuple[str, bytes | str], **params: Any) -> list[dict[str, Any]]:
+    answer = client.post("/v1/import", files=[("files", file) for file in files], params=params)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_pictures_a_zip_and_what_cannot_be_read(serving: Any, starting: Any) -> None:
+    world = starting(extractor="pixels")
+    labeled = {
+        f"{name}/{i}.png": picture(shade + i)
+        for name, shade in (("dark", 0), ("light", 200))
+        for i in range(4)
+    }
+    with serving(world) as client:
+        lines = send(
+            client,
+            ("one.png", picture(120)),
+            ("notes.docx", b"?"),
+            ("broken.png", b"?"),
+            ("all.zip", zipped(**labeled)),
+            ("bad.zip", b"?"),
+            ("lines.txt", "a text"),
+        )
+    assert [line["finished"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    assert len(lines) > 3
+    last = lines[-1]
+    assert (last["learned"], last["unknown"], last["refused"]) == (8, 1, 4)
+    assert last["done"] == last["total"] == 13
+    reasons = {one["name"]: one["reason"] for one in last["refusals"]}
+    assert list(reasons) == ["notes.docx", "broken.png", "bad.zip", "lines.txt"]
+    assert "cannot be read" in reasons["notes.docx"]
+    assert "takes pictures" in reasons["lines.txt"]
+    assert [info.label for info in world.classes.all()] == ["dark", "light"]
+    assert world.pool.page().samples[0].source == "one.png"
+
+
+def test_labels_can_be_left_alone(serving: Any, starting: Any) -> None:
+    world = starting(extractor="ngrams")
+    rows = [f"where is my parcel {i},delivery\nmoney back {i},refund" for i in range(3)]
+    table = "\n".join(["text,label", *rows])
+    with serving(world) as client:
+        assert send(client, ("q.csv", table), labels=False)[-1]["unknown"] == 6
+        assert send(client, ("q.csv", table))[-1]["learned"] == 6
+        assert send(client, ("q.csv", table))[-1]["known_before"] == 6
+    assert [info.label for info in world.classes.all()] == ["delivery", "refund"]
+
+
+def test_vectors_and_limits(serving: Any, starting: Any, as_npy: Callable[[Any], bytes]) -> None:
+    world = starting(features=3)
+    with serving(world, max_import=4) as client:
+        assert send(client, ("v.npy", as_npy(np.eye(3, dtype=np.float32))))[-1]["unknown"] == 3
+        (refused,) = send(client, ("v.npy", as_npy(np.ones((5, 3), np.float32))))[-1]["refusals"]
+        assert "4 are the most" in refused["reason"]
+        (refused,) = send(client, ("v.npy", as_npy(np.ones((2, 7), np.float32))))[-1]["refusals"]
+        assert "samples of 3 numbers" in refused["reason"]
+    with serving(world, max_body_mb=0.0001) as client:
+        assert client.post("/v1/import", files=[("files", ("v.npy", b"0" * 1000))]).status_code == 413
+
+
+def test_a_viewer_cannot_import(serving: Any, starting: Any, tmp_path: Path) -> None:
+    world = starting(features=3)
+    key = world.keys.create("vic", "viewer")
+    with serving(world) as client:
+        answer = client.post(
+            "/v1/import",
+            files=[("files", ("v.csv", "a,b,c\n1,2,3\n"))],
+            headers={"Authorization": f"Bearer {key}"},
+        )
+    assert answer.status_code == 403
+    assert world.pool.count() == 0
