@@ -86,7 +86,7 @@ def test_pictures_a_zip_and_what_cannot_be_read(serving: Any, starting: Any) -> 
     assert "cannot be read" in reasons["notes.docx"]
     assert "takes pictures" in reasons["lines.txt"]
     assert [info.label for info in world.classes.all()] == ["dark", "light"]
-    assert world.pool.page().samples[0].source == "one.png"
+    assert world.pool.get(1).source == "one.png"
 
 
 def test_labels_can_be_left_alone(serving: Any, starting: Any) -> None:
