@@ -199,9 +199,9 @@ def test_a_sample_closely_and_accepted_as_known(site: Any, tab: Any) -> None:
     page.locator(".tile").nth(1).focus()
     page.keyboard.press("i")
     dialog = page.locator("#dialog")
-    expect(dialog).to_contain_text("Wrongly rejected?")
+    expect(dialog).to_contain_text("Already a known class? Choose it")
     expect(dialog).to_contain_text("camera triangle")
-    dialog.get_by_role("button", name="square").click()
+    dialog.get_by_role("button", name="square", exact=True).click()
     expect(page.locator("#outcome")).to_contain_text("Learned “square” from 1 sample.")
     expect(page.locator(".tile")).to_have_count(13)
     assert site.world.history.events()[0].kind == "accept"
@@ -209,3 +209,46 @@ def test_a_sample_closely_and_accepted_as_known(site: Any, tab: Any) -> None:
     dialog.get_by_role("link", name="Find similar").click()
     expect(page.locator("h1")).to_contain_text("Like sample")
     assert page.locator(".tile").count() > 13
+
+
+def test_the_lightbox_by_keyboard(site: Any, tab: Any) -> None:
+    page = tab.open("/unknowns/group?cluster=1")
+    ids = [tile.get_attribute("data-id") for tile in page.locator(".tile").all()]
+    page.locator(".tile").nth(2).locator(".look").click()
+    dialog = page.get_by_role("dialog", name="Details")
+    expect(dialog.locator(f"[data-sample='{ids[2]}'] img")).to_be_visible()
+    expect(page.locator("#selected-count")).to_have_text("14")  # looking does not deselect
+    page.keyboard.press("ArrowRight")
+    expect(dialog.locator(f"[data-sample='{ids[3]}']")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Close")).to_be_focused()
+    page.keyboard.press("s")
+    expect(dialog.locator("#look-selected")).to_have_attribute("aria-pressed", "false")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        inside = page.evaluate(
+            "document.activeElement.closest('dialog') !== null || document.activeElement === document.body"
+        )
+        assert inside
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert _selected(page) == [i for i in range(14) if i != 3]
+
+
+def test_the_size_of_the_pictures_is_kept(site: Any, tab: Any) -> None:
+    page = tab.open("/unknowns/group?cluster=1")
+    before = page.locator(".tile").first.bounding_box()
+    for _ in range(4):
+        page.keyboard.press("+")
+    larger = page.locator(".tile").first.bounding_box()
+    assert before is not None
+    assert larger is not None
+    assert larger["width"] > 1.5 * before["width"]
+    tab.open("/unknowns/group?cluster=2")
+    again = page.locator(".tile").first.bounding_box()
+    assert again is not None
+    assert again["width"] == pytest.approx(larger["width"], rel=0.05)
+    opacity = page.locator(".tile img").first.evaluate("image => getComputedStyle(image).opacity")
+    page.get_by_role("button", name="None").click()
+    assert (
+        opacity == page.locator(".tile img").first.evaluate("image => getComputedStyle(image).opacity") == "1"
+    )

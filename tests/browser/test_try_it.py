@@ -38,15 +38,15 @@ def _png(picture: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def _drop(page: Page, name: str, data: bytes) -> None:
-    """Drop a file on the form, as a person does who drags it from a folder."""
+def _drop(page: Page, *named: tuple[str, bytes]) -> None:
+    """Drop files on the form, as a person does who drags them from a folder."""
     dragged = page.evaluate_handle(
-        """([name, bytes]) => {
+        """named => {
             const files = new DataTransfer();
-            files.items.add(new File([new Uint8Array(bytes)], name));
+            for (const [name, bytes] of named) files.items.add(new File([new Uint8Array(bytes)], name));
             return files;
         }""",
-        [name, list(data)],
+        [(name, list(data)) for name, data in named],
     )
     page.dispatch_event("#drop", "dragover", {"dataTransfer": dragged})
     expect(page.locator("#drop.over")).to_have_count(1)
@@ -62,23 +62,40 @@ def test_a_picture_is_dropped_or_chosen(serve: Any, tabs: Any, tmp_path: Path) -
         tab.allowed.append("422 (Unprocessable")
         page = tab.open("/try")
         assert page.locator("#letter, textarea[name=text]").count() == 0
-        _drop(page, "fence.png", _png(_stripes(True, 1)))
+        _drop(page, ("fence.png", _png(_stripes(True, 1))))
         expect(page.locator(".verdict")).to_contain_text("upright")
         expect(page.locator("#answer tbody th")).to_have_text(["upright", "level"])
         assert site.world.pool.count() == 0
 
-        page.locator("#drop").get_by_label("Store it in the pool").check()
+        page.locator("#drop").get_by_label("Save to Unknowns").check()
         picture = _png(Image.new("L", (300, 200), 255))
         page.set_input_files("#file", {"name": "snow.png", "mimeType": "image/png", "buffer": picture})
         expect(page.locator(".verdict")).to_contain_text("unknown")
         (sample,) = site.world.pool.page().samples
         assert (sample.kind, sample.source) == ("image", "snow.png")
-        page.get_by_role("link", name="label it").click()
+        page.get_by_role("link", name="name it").click()
         expect(page.locator(".tile img")).to_be_visible()
 
         page = tab.open("/try")
-        _drop(page, "notes.txt", b"no picture")
-        expect(page.locator("#answer")).to_contain_text("Picture 0 (notes.txt)")
+        _drop(
+            page,
+            ("fence.png", _png(_stripes(True, 1))),
+            ("notes.txt", b"no picture"),
+            ("shelf.png", _png(_stripes(False, 1))),
+        )
+        answers = page.locator("#answer > div")
+        expect(answers).to_have_count(3)  # three files, three answers
+        expect(answers.nth(0).locator(".verdict")).to_contain_text("upright")
+        expect(answers.nth(1)).to_contain_text("notes.txt: Picture 0 (notes.txt)")
+        expect(answers.nth(2).locator(".verdict")).to_contain_text("level")
+        expect(answers.nth(2).get_by_role("img", name="shelf.png")).to_be_visible()
+
+        answers.nth(2).get_by_label("Wrong? It is").fill("shelf")
+        answers.nth(2).get_by_role("button", name="Learn").click()
+        expect(answers.nth(2)).to_contain_text("Learned “shelf” from this sample.")
+        assert "shelf" in [info.label for info in site.world.classes.all()]
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator("#outcome")).to_contain_text("Undone. “shelf” is no longer known.")
 
 
 def test_a_text_is_pasted(serve: Any, tabs: Any, tmp_path: Path) -> None:
@@ -98,7 +115,7 @@ def test_a_text_is_pasted(serve: Any, tabs: Any, tmp_path: Path) -> None:
         ask("an apple")
         expect(page.locator(".verdict")).to_contain_text("fruit")
         expect(page.locator("#answer tbody th")).to_have_text(["fruit", "railway"])
-        form.get_by_label("Store it in the pool").check()
+        form.get_by_label("Save to Unknowns").check()
         ask("<i>xyzzy</i>")
         expect(page.locator(".verdict")).to_contain_text("unknown")
         (sample,) = site.world.pool.page().samples
@@ -106,5 +123,5 @@ def test_a_text_is_pasted(serve: Any, tabs: Any, tmp_path: Path) -> None:
         ask("x" * 41)
         expect(page.locator("#answer")).to_contain_text("A text may have 40 characters; one has 41.")
         ask("<i>xyzzy</i>")
-        page.get_by_role("link", name="label it").click()
+        page.get_by_role("link", name="name it").click()
         expect(page.locator(".tile")).to_contain_text("<i>xyzzy</i>")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
 import sys
 
 import numpy as np
 import pytest
 import structlog.testing
+from PIL import Image
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.service.inputs import Inputs
@@ -50,3 +52,15 @@ def test_a_model_of_vectors_needs_no_extractor(world, settings_of):
     inputs = Inputs(world, settings_of())
     inputs.prepare()
     assert inputs.kind is None
+
+
+def test_a_preview_is_as_large_as_the_settings_say(inputs_of, settings_of):
+    picture = Image.effect_noise((1600, 1200), 60).convert("RGB")
+    inputs = inputs_of("pixels")
+    inputs._settings = settings_of(preview_side=800)
+    item = inputs._item(picture, "a.png")
+    assert Image.open(io.BytesIO(item.thumbnail)).size == (256, 192)
+    assert Image.open(io.BytesIO(item.preview)).size == (800, 600)
+    assert inputs._item(picture.resize((200, 100)), "b.png").preview is None
+    inputs._settings = settings_of(preview_side=0)
+    assert inputs._item(picture, "c.png").preview is None

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from openworld.service.results import ClusterDraft, NotFound, PoolFilter
+from openworld.service.results import ClusterDraft, Item, NotFound, PoolFilter
+from openworld.service.settings import WorldSettings
 from openworld.service.world import World
 
 Draw = Callable[..., NDArray[np.float32]]
@@ -57,3 +58,15 @@ def test_similar_samples_are_those_that_brute_force_finds(
         np.testing.assert_allclose([distance for _, distance in found], distances[order], rtol=1e-12)
     with pytest.raises(NotFound):
         world.pool.similar(10**6, 3)
+
+
+def test_previews_are_bounded_and_the_thumbnail_takes_their_place(url: str, models: Any, things: Any) -> None:
+    settings = WorldSettings(max_previews=3)
+    with World.open(url, models("nno"), settings) as world:
+        ids = []
+        for seed in range(4):
+            item = Item("image", thumbnail=b"small", preview=b"large")
+            (sample_id,) = world.recognize(things(5, 1, seed), [item]).sample_ids
+            ids.append(sample_id)
+        assert [world.pool.preview(i) for i in ids] == [b"small"] + [b"large"] * 3
+        assert [world.pool.thumbnail(i) for i in ids] == [b"small"] * 4

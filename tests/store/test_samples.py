@@ -61,7 +61,7 @@ def test_what_is_stored_comes_back_exactly(database: Database) -> None:
     assert (found.state, found.seen, found.label, found.has_thumbnail) == ("pending", 1, None, True)
     assert abs(datetime.now(UTC) - found.created_at) < timedelta(minutes=1)
     with database.read() as connection:
-        assert samples.thumbnail_of(connection, sample_id) == item.thumbnail
+        assert samples.picture_of(connection, sample_id) == item.thumbnail
         feature = samples.features_of(connection, [sample_id])
     assert feature.dtype == np.float32
     assert feature.tolist() == [[np.float32(0.1), 1.5]]

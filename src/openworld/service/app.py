@@ -72,6 +72,7 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
             keep_below=settings.keep_below,
             max_recognized=settings.max_recognized,
             recognized_days=settings.recognized_days,
+            max_previews=settings.max_previews,
         ),
     )
 

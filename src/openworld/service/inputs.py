@@ -29,7 +29,7 @@ from openworld.service.world import World
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-THUMBNAIL_SIDE = 128
+THUMBNAIL_SIDE = 256
 
 _log = structlog.get_logger("openworld.inputs")
 
@@ -103,10 +103,16 @@ class Inputs:
                     f"Up to picture {position} there are more than {most:,} pixels: send fewer at a time."
                 )
             features.append(extractor.transform([picture]))
-            items.append(Item("image", source=name, thumbnail=thumbnail(picture)))
+            items.append(self._item(picture, name))
         if not items:
             raise Refused(_NO_SAMPLES)
         return np.concatenate(features), items
+
+    def _item(self, picture: Image, name: str | None) -> Item:
+        """Return what is stored of a picture: a thumbnail and, where that is smaller, a preview."""
+        side = self._settings.preview_side
+        larger = min(side, max(picture.size)) > THUMBNAIL_SIDE
+        return Item("image", None, name, scaled(picture), scaled(picture, side) if larger else None)
 
     def _require(self, kind: Kind) -> Extractor:
         """Return the extractor, or raise `Conflict` where the model takes something else."""
@@ -139,9 +145,9 @@ class Inputs:
         return extractor
 
 
-def thumbnail(picture: Image) -> bytes:
-    """Return a small JPEG of a picture."""
-    scale = min(1.0, THUMBNAIL_SIDE / max(picture.size))
+def scaled(picture: Image, side: int = THUMBNAIL_SIDE) -> bytes:
+    """Return a picture as JPEG, no side longer than `side` pixels."""
+    scale = min(1.0, side / max(picture.size))
     width, height = (max(1, round(scale * side)) for side in picture.size)
     file = io.BytesIO()
     picture.resize((width, height), reducing_gap=2.0).save(file, "JPEG", quality=85)

@@ -54,9 +54,16 @@ class Pool:
             return list(samples.find(connection, sample_ids).values())
 
     def thumbnail(self, sample_id: int) -> bytes:
-        """Return the picture of a sample, or raise `NotFound`."""
+        """Return the small picture of a sample, or raise `NotFound`."""
+        return self._picture(sample_id, large=False)
+
+    def preview(self, sample_id: int) -> bytes:
+        """Return the largest picture of a sample that is stored, or raise `NotFound`."""
+        return self._picture(sample_id, large=True)
+
+    def _picture(self, sample_id: int, *, large: bool) -> bytes:
         with self._database.read() as connection:
-            picture = samples.thumbnail_of(connection, sample_id)
+            picture = samples.picture_of(connection, sample_id, large=large)
         if picture is None:
             raise NotFound(f"Sample {sample_id} has no picture.")
         return picture

@@ -23,10 +23,11 @@ from openworld.service.settings import WorldSettings
 from openworld.service.validation import check_text
 from openworld.store import Database
 from openworld.store.records import Kept
-from openworld.store.samples import NewSample, Verdict, delete_recognized, store
+from openworld.store.samples import NewSample, Verdict, delete_previews, delete_recognized, store
 
 _MAX_PER_TRANSACTION = 2000
 _RECOGNIZED_BETWEEN_DELETIONS = 500
+_PREVIEWS_BETWEEN_DELETIONS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +185,7 @@ class PoolWriter:
     def __init__(self, database: Database, settings: WorldSettings) -> None:
         self._database, self._settings = database, settings
         self._n_kept = _RECOGNIZED_BETWEEN_DELETIONS  # so that the first one looks for old samples
+        self._n_previews = 0
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="openworld-pool", daemon=True)
         self._thread.start()
@@ -219,6 +221,10 @@ class PoolWriter:
                 new = [sample for samples, _ in orders for sample in samples]
                 ids = store(self._database, connection, new)
                 self._delete_old(connection, sum(sample.kept is not None for sample in new))
+                self._n_previews += sum(sample.item.preview is not None for sample in new)
+                if self._n_previews >= min(_PREVIEWS_BETWEEN_DELETIONS, self._settings.max_previews + 1):
+                    self._n_previews = 0
+                    delete_previews(connection, self._settings.max_previews)
         except BaseException as error:
             for _, future in orders:
                 future.set_exception(error)

@@ -41,6 +41,8 @@ class WorldSettings:
         Recognized samples that are kept for review: a random share, and those with a smaller membership.
     max_recognized, recognized_days : int, float
         How many of these are kept at most, and for how long, unless a person has reviewed them.
+    max_previews : int
+        Samples whose preview is kept, the newest; older ones keep their thumbnail.
     """
 
     n_nearest: int = 5
@@ -53,6 +55,7 @@ class WorldSettings:
     keep_below: float = 0.0
     max_recognized: int = 20_000
     recognized_days: float = 30.0
+    max_previews: int = 20_000
 
 
 class ServiceSettings(BaseSettings):
@@ -86,6 +89,12 @@ class ServiceSettings(BaseSettings):
         512_000_000, ge=1, description="Most pixels of all pictures in a request."
     )
     max_import: int = Field(20_000, ge=1, description="Most samples in a file that is imported.")
+    preview_side: int = Field(
+        640, ge=0, le=4096, description="Longest side of a stored preview in pixels; 0 keeps thumbnails only."
+    )
+    max_previews: int = Field(
+        20_000, ge=0, description="Most previews kept; older samples keep a thumbnail of 256 pixels."
+    )
     max_text: int = Field(10_000, ge=1, description="Most characters of a text.")
     extractor: str | None = Field(
         None,

@@ -15,15 +15,17 @@ Kept = Literal["uncertain", "random"]
 
 @dataclass(frozen=True)
 class Item:
-    """A sample's kind, text, source and thumbnail, beside its feature.
+    """A sample's kind, text, source and pictures, beside its feature.
 
-    `thumbnail` is a small encoded picture; `source` says where the sample is from, as the client gave it.
+    `thumbnail` is a small encoded picture, `preview` a larger one; `source` says where the sample is from, as
+    the client gave it.
     """
 
     kind: Kind = "vector"
     text: str | None = None
     source: str | None = None
     thumbnail: bytes | None = None
+    preview: bytes | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, case, delete, or_, sele
 from openworld.recognition import Judgement
 from openworld.store.database import Database
 from openworld.store.records import Item, Kept, Near, Sample, State
-from openworld.store.tables import LARGEST_ID, features, samples, thumbnails
+from openworld.store.tables import LARGEST_ID, features, previews, samples, thumbnails
 
 Features = NDArray[np.floating[Any]]
 T = TypeVar("T")
@@ -118,9 +118,12 @@ def store(database: Database, connection: Connection, new: Sequence[NewSample]) 
             database.upsert(features).on_conflict_do_nothing(),
             [{"sample_id": i, "dtype": s.feature.dtype.str, "data": s.feature.tobytes()} for i, s in parts],
         )
-    pictures = [{"sample_id": i, "data": s.item.thumbnail} for i, s in parts if s.item.thumbnail]
-    if pictures:
-        connection.execute(database.upsert(thumbnails).on_conflict_do_nothing(), pictures)
+    for table, pictures in (
+        (thumbnails, [{"sample_id": i, "data": s.item.thumbnail} for i, s in parts if s.item.thumbnail]),
+        (previews, [{"sample_id": i, "data": s.item.preview} for i, s in parts if s.item.preview]),
+    ):
+        if pictures:
+            connection.execute(database.upsert(table).on_conflict_do_nothing(), pictures)
     return [ids[digest] for digest in hashes]
 
 
@@ -209,13 +212,15 @@ def plain_rows(connection: Connection, query: Any) -> Sequence[tuple[Any, ...]]:
         return result.cursor.fetchall()
 
 
-def thumbnail_of(connection: Connection, sample_id: int) -> bytes | None:
-    """Return the picture of a sample, if it has one."""
+def picture_of(connection: Connection, sample_id: int, *, large: bool = False) -> bytes | None:
+    """Return the picture of a sample, if it has one; the small one where there is no large one."""
     if abs(sample_id) > LARGEST_ID:
         return None
-    return connection.execute(
-        select(thumbnails.c.data).where(thumbnails.c.sample_id == sample_id)
-    ).scalar_one_or_none()
+    for table in (previews, thumbnails) if large else (thumbnails,):
+        query = select(table.c.data).where(table.c.sample_id == sample_id)
+        if (data := connection.execute(query).scalar_one_or_none()) is not None:
+            return bytes(data)
+    return None
 
 
 # -- rescoring --------------------------------------------------------------------------------------
@@ -281,10 +286,19 @@ def delete_recognized(connection: Connection, most: int, before: datetime) -> in
         for table, column in (
             (features, features.c.sample_id),
             (thumbnails, thumbnails.c.sample_id),
+            (previews, previews.c.sample_id),
             (samples, samples.c.id),
         ):
             connection.execute(delete(table).where(column.in_(some)))
     return len(ids)
+
+
+def delete_previews(connection: Connection, most: int) -> None:
+    """Delete the previews of the oldest samples where there are more than `most`."""
+    newest = select(previews.c.sample_id).order_by(previews.c.sample_id.desc())
+    first_to_go = connection.execute(newest.offset(most).limit(1)).scalar_one_or_none()
+    if first_to_go is not None:
+        connection.execute(delete(previews).where(previews.c.sample_id <= first_to_go))
 
 
 def chunks(values: Sequence[T], size: int = _AT_ONCE) -> Iterator[Sequence[T]]:

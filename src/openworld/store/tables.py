@@ -101,6 +101,14 @@ thumbnails = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
+# The picture of a sample, large enough to judge it; the oldest go first.
+previews = Table(
+    "previews",
+    metadata,
+    Column("sample_id", Integer, ForeignKey("samples.id"), primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
 clusters = Table(
     "clusters",
     metadata,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
@@ -76,14 +76,26 @@ def similar_samples(
     return [SimilarSample(sample=sample, distance=distance) for sample, distance in found]
 
 
-@samples_router.get(
-    "/samples/{sample_id:int}/thumbnail",
-    response_class=Response,
-    responses={200: {"content": {"image/*": {}}}, 304: {"description": "Not modified"}, **errors(404)},
-)
+_PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/*": {}}},
+    304: {"description": "Not modified"},
+    **errors(404),
+}
+
+
+@samples_router.get("/samples/{sample_id:int}/thumbnail", response_class=Response, responses=_PICTURE)
 def thumbnail(sample_id: SampleId, service: Service, _: Viewer, request: Request) -> Response:
     """Return the small picture of a sample."""
-    data = service.world.pool.thumbnail(sample_id)
+    return _picture(service.world.pool.thumbnail(sample_id), request)
+
+
+@samples_router.get("/samples/{sample_id:int}/preview", response_class=Response, responses=_PICTURE)
+def sample_preview(sample_id: SampleId, service: Service, _: Viewer, request: Request) -> Response:
+    """Return the picture of a sample, as large as it is stored (`preview_side`)."""
+    return _picture(service.world.pool.preview(sample_id), request)
+
+
+def _picture(data: bytes, request: Request) -> Response:
     tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, max-age=86400"}
     if tag in request.headers.get("if-none-match", ""):

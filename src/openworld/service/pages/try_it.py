@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
-from typing import Annotated, Any
+from base64 import b64encode
+from typing import Annotated
 
 import numpy as np
-from fastapi import APIRouter, File, Form, Request, UploadFile
+from fastapi import APIRouter, File, Form, HTTPException, Request, UploadFile
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from openworld.data.letters import SIDE, Letters
+from openworld.service.inputs import media_type
 from openworld.service.pages.page import page, person, render
 from openworld.service.results import Conflict, Item, Refused
 from openworld.service.state import State, get_state
@@ -21,7 +23,9 @@ router = APIRouter()
 
 _LETTER_FEATURES = 256
 _SOURCE = "try it"
+_SUGGESTED = 2000  # labels in the list of the page
 Remember = Annotated[bool, Form()]
+Label = Annotated[str, Form(max_length=200)]
 
 
 @router.get("/try")
@@ -39,11 +43,14 @@ def try_it(request: Request) -> HTMLResponse:
         kind=kind,
         n_features=n_features,
         letters=n_features == _LETTER_FEATURES and not kind,
+        labels=[info.label for info in state.world.classes.all()][:_SUGGESTED],
     )
 
 
 @router.post("/try/letter")
-def letter(request: Request, pixels: Annotated[str, Form()], remember: Remember = False) -> HTMLResponse:
+def letter(
+    request: Request, pixels: Annotated[str, Form()], remember: Remember = False, label: Label = ""
+) -> HTMLResponse:
     """Recognize a drawing of 28 x 28 pixels, 0 to 255 by commas, as the built-in letters are seen."""
     try:
         image = np.array(pixels.split(","), dtype=np.uint8).reshape(SIDE, SIDE)
@@ -52,58 +59,70 @@ def letter(request: Request, pixels: Annotated[str, Form()], remember: Remember 
     if not image.any():
         raise Refused("The drawing is empty.")
     drawn = Letters(_centered(image)[np.newaxis], np.array([""]), np.array([""]))
-    return _answer(
-        request, drawn.frequencies, [Item("image", None, _SOURCE, _thumbnail(drawn.images[0]))], remember
-    )
+    item = Item("image", None, _SOURCE, _thumbnail(drawn.images[0]))
+    return _answer(request, drawn.frequencies, item, remember, label)
 
 
 @router.post("/try/picture")
 async def picture(
-    request: Request, file: Annotated[UploadFile, File()], remember: Remember = False
+    request: Request, file: Annotated[UploadFile, File()], remember: Remember = False, label: Label = ""
 ) -> HTMLResponse:
     """Recognize a picture."""
     files = [(file.filename, await file.read())]
     features, items = await get_state(request).inputs.pictures_in_turn(files)
-    return await run_in_threadpool(_answer, request, features, items, remember)
+    return await run_in_threadpool(_answer, request, features, items[0], remember, label)
 
 
 @router.post("/try/text")
-def text(request: Request, text: Annotated[str, Form()], remember: Remember = False) -> HTMLResponse:
+def text(
+    request: Request, text: Annotated[str, Form()], remember: Remember = False, label: Label = ""
+) -> HTMLResponse:
     """Recognize a text."""
     features, items = get_state(request).inputs.texts([text], _SOURCE)
-    return _answer(request, features, items, remember)
+    return _answer(request, features, items[0], remember, label)
 
 
 @router.post("/try/vector")
-def vector(request: Request, numbers: Annotated[str, Form()], remember: Remember = False) -> HTMLResponse:
+def vector(
+    request: Request, numbers: Annotated[str, Form()], remember: Remember = False, label: Label = ""
+) -> HTMLResponse:
     """Recognize numbers, by commas or spaces."""
     try:
         values = [float(part) for part in numbers.strip("[] \n").replace(",", " ").split()]
     except ValueError as error:
         raise Refused(f"Numbers are needed, by commas or spaces: {error}.") from None
-    return _answer(request, [values], [Item(source=_SOURCE)], remember)
+    return _answer(request, [values], Item(source=_SOURCE), remember, label)
 
 
-def _answer(request: Request, features: ArrayLike, items: list[Item], remember: bool) -> HTMLResponse:
+def _answer(request: Request, features: ArrayLike, item: Item, remember: bool, label: str) -> HTMLResponse:
+    """Recognize a sample or, with a label, learn it: a person has corrected the answer."""
     state: State = get_state(request)
-    may = person(request).may("labeller")
-    answers = state.world.recognize(features, items, remember=remember and may)
+    me, picture = person(request), _data_url(item)
+    if label:
+        if not me.may("labeller"):
+            raise HTTPException(403, f"{me.name} is a viewer, and cannot teach the model.")
+        outcome = state.world.labels.learn(features, [label], me.name, [item])
+        return render("answer.html", item=item, picture=picture, learned=label, outcome=outcome)
+    answers = state.world.recognize(features, [item], remember=remember and me.may("labeller"))
     state.metrics.answered(answers)
     (answer,) = answers.rows()
     return render(
         "answer.html",
+        item=item,
+        picture=picture,
+        learned=None,
         answer=answer,
         known=not answer["unknown"],
         threshold=answers.judgement.threshold,
         version=answers.model_version,
-        **_bars(answer["nearest"]),
+        may_teach=me.may("labeller"),
     )
 
 
-def _bars(nearest: Any) -> dict[str, Any]:
-    """Return the nearest classes with their distance as a share of the largest, in percent."""
-    longest = max((near["distance"] for near in nearest), default=1.0) or 1.0
-    return {"bars": [(near, 100 * near["distance"] / longest) for near in nearest]}
+def _data_url(item: Item) -> str | None:
+    """Return the picture of a sample as an address: it is shown, and perhaps not stored."""
+    data = item.preview or item.thumbnail
+    return None if data is None else f"data:{media_type(data)};base64,{b64encode(data).decode()}"
 
 
 def _centered(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

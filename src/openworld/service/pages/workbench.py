@@ -134,7 +134,7 @@ def sample(request: Request, sample_id: Id) -> HTMLResponse:
         found = world_of(request).pool.get(sample_id)
     except NotFound as error:
         return render("message.html", 404, message=str(error))
-    return render("sample.html", sample=found)
+    return render("sample.html", sample=found, me=person(request))
 
 
 # -- suggestions ----------------------------------------------------------------------------------

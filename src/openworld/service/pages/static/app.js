@@ -13,7 +13,9 @@ const KEYS = {
   "?": "keys", "/": "search", x: "dismiss", r: "right", u: "unknown", m: "merge", p: "split", i: "look", s: "toggle", y: "confirm",
   " ": "skip", Enter: "enter", Escape: "none", j: "next", k: "previous",
   ArrowRight: "next", ArrowLeft: "previous", ArrowDown: "down", ArrowUp: "up",
+  "+": "larger", "=": "larger", "-": "smaller",
 };
+const LOOKING = { ArrowRight: "lookOn", j: "lookOn", ArrowLeft: "lookBack", k: "lookBack", s: "toggle" };
 const WITH_CTRL = { z: "undo", Z: "redo", y: "redo", a: "all", " ": "toggle" };
 
 const dialog = document.getElementById("dialog");
@@ -39,12 +41,19 @@ function pageCommands() {
 async function openDialog(address) {
   await window.htmx.ajax("GET", address, { target: "#dialog-body", source: "#dialog-body" });
   if (!dialog.open) dialog.showModal();
+  else dialog.querySelector("[autofocus]")?.focus();
+  dialog.scrollTop = 0;
 }
 
 function onKey(event) {
   const { target, key } = event;
   const typing = target.matches("input, textarea, select");
-  if (event.defaultPrevented || document.querySelector("dialog[open]") || event.altKey) return;
+  if (event.defaultPrevented || event.altKey) return;
+  if (document.querySelector("dialog[open]")) {
+    const name = !typing && dialog.open && dialog.querySelector("[data-sample]") && LOOKING[key];
+    if (name) run(event, name);
+    return;
+  }
   if (event.ctrlKey || event.metaKey) {
     const name = WITH_CTRL[event.shiftKey && key === "z" ? "Z" : key];
     if (name && commands[name] && !(typing && (target.value || key === "a"))) run(event, name);

@@ -116,6 +116,7 @@ export class Selection {
     this.grid.addEventListener("click", event => {
       const item = itemOf(event);
       if (!item || this.dragged) return;
+      if (event.target.closest(".look")) return void this.focusable(item);
       const opens = item.dataset.href && !event.target.closest(".tick");
       if (event.shiftKey) this.extend(item);
       else if (event.ctrlKey || event.metaKey || !opens) this.toggle(item);

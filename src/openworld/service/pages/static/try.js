@@ -10,21 +10,44 @@ export function tryPage() {
   return {};
 }
 
-async function ask(form, extra = {}) {
+/** Send what is in a form, and return a part of the page with the answer, or with what is wrong. */
+async function ask(form, extra, name = "") {
   const body = new FormData(form);
-  for (const [name, value] of Object.entries(extra)) body.set(name, value);
+  for (const [key, value] of Object.entries(extra)) body.set(key, value);
+  const part = document.createElement("div");
   const response = await fetch(form.getAttribute("action"), { method: "POST", body }).catch(() => null);
-  const answer = document.getElementById("answer");
-  if (!response) answer.textContent = "No connection. Try again in a moment.";
-  else if (response.headers.get("content-type").startsWith("text/html")) answer.innerHTML = await response.text();
-  else answer.textContent = (await response.json()).detail;
+  if (!response) part.textContent = `${name}No connection. Try again in a moment.`;
+  else if (response.headers.get("content-type").startsWith("text/html")) part.innerHTML = await response.text();
+  else part.textContent = name + (await response.json()).detail;
+  if (!part.firstElementChild) part.className = "warning";
+  part.querySelector("form.teach")?.addEventListener("submit", async event => {
+    event.preventDefault();
+    event.stopPropagation();
+    const { value } = event.target.elements.label;
+    part.replaceWith(await ask(form, { ...extra, label: value }, name));
+    document.body.dispatchEvent(new CustomEvent("progress"));
+  });
+  return part;
+}
+
+/** Show the answers, one after the other as they come. */
+async function answer(form, samples) {
+  const place = document.getElementById("answer");
+  place.replaceChildren();
+  for (const [i, { name, ...extra }] of samples.entries()) {
+    const note = document.createElement("p");
+    note.textContent = samples.length > 1 ? `Recognizing ${i + 1} of ${samples.length} …` : "Recognizing …";
+    place.append(note);
+    note.replaceWith(await ask(form, extra, name));
+  }
 }
 
 document.addEventListener("submit", event => {
-  if (!event.target.matches("#try form")) return;
+  if (!event.target.matches("#try > div > form")) return;
   event.preventDefault();
-  const canvas = event.target.querySelector("#letter");
-  ask(event.target, canvas ? { pixels: pixelsOf(canvas).join() } : {});
+  const form = event.target, canvas = form.querySelector("#letter"), files = form.querySelector("#file")?.files;
+  if (files) answer(form, [...files].map(file => ({ file, name: `${file.name}: ` })));
+  else answer(form, [canvas ? { pixels: pixelsOf(canvas).join() } : {}]);
 });
 
 function drawing(canvas) {

@@ -5,6 +5,7 @@ import { askToDismiss } from "./cluster_list.js";
 import { LabelBox } from "./label_box.js";
 import { hold } from "./lease.js";
 import { act, actBehind, plural } from "./outcomes.js";
+import { PictureSize } from "./picture_size.js";
 import { Selection } from "./selection.js";
 import { toast } from "./toasts.js";
 
@@ -16,6 +17,7 @@ export function workbench(grid, openDialog) {
   const selection = new Selection(grid);
   const box = new LabelBox(document.getElementById("label-form"), describe, learn);
   const keepLease = cluster && document.body.dataset.role !== "viewer" ? hold(cluster) : null;
+  const pictureSize = new PictureSize(document.getElementById("tile-size"));
   let leaving = false; // a second Enter must not ask again
 
   function describe(most) {
@@ -84,12 +86,24 @@ export function workbench(grid, openDialog) {
     return selection.total || waiting().length ? undefined : location.assign(cluster ? `/unknowns/next?cluster=${cluster}` : here);
   });
   document.addEventListener("outbox:taken-back", () => { if (!waiting().length) selection.restore(); });
-  grid.addEventListener("selection", () => box.ask());
+  grid.addEventListener("selection", () => { box.ask(); showSelected(); });
   grid.addEventListener("dblclick", () => look());
   box.ask();
   selection.current?.focus({ preventScroll: true });
 
-  const look = () => selection.current && openDialog(`/unknowns/sample/${selection.current.dataset.id}`);
+  /** Show the current sample closely, or one some steps on. */
+  async function look(steps = 0) {
+    const items = selection.items, at = items.indexOf(selection.current);
+    if (!items[at + steps]) return;
+    selection.focusable(items[at + steps]);
+    selection.current.scrollIntoView({ block: "nearest" });
+    await openDialog(`/unknowns/sample/${selection.current.dataset.id}`);
+    showSelected();
+  }
+
+  function showSelected() {
+    document.getElementById("look-selected")?.setAttribute("aria-pressed", String(selection.has(selection.current)));
+  }
   return {
     next: event => selection.move(1, 0, event.shiftKey),
     previous: event => selection.move(-1, 0, event.shiftKey),
@@ -102,7 +116,11 @@ export function workbench(grid, openDialog) {
     enter: () => (box.input.value ? box.form.requestSubmit() : box.input.focus()),
     confirm: () => box.suggestion && learn(box.suggestion),
     skip: () => !answer && location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
-    look,
+    look: () => look(),
+    lookBack: () => look(-1),
+    lookOn: () => look(1),
+    larger: () => pictureSize.change(1.25),
+    smaller: () => pictureSize.change(0.8),
     similar: () => selection.current && location.assign(`/unknowns/group?like=${selection.current.dataset.id}`),
     right: () => answer && review({ right: true }, `confirming ${samples(selection.count)}`),
     unknown: () => answer && review({ unknown: true }, `returning ${samples(selection.count)} to the unknown`),
