@@ -1,4 +1,4 @@
-"""From a person's label to its being recognized, with many classes, against learning in memory alone."""
+"""From a label to its being recognized, with many classes, against learning in memory alone; then undo."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
         X = (new[i] + 0.05 * random.standard_normal((SAMPLES, n_features))).astype(np.float32)
         start = perf_counter()
         event = LearnEvent([], [f"new {i}"] * SAMPLES)
-        apply_change(alone, partial(event.apply_to_model, features=X))
+        apply_change(alone, event.change_of(X))
         times.append(perf_counter() - start)
     _report("learning in memory alone", times)
     del alone
@@ -69,8 +69,49 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
             answer = world.recognize(X[:1], remember=False)
             recognized.append(perf_counter() - start)
             assert answer.labels == [f"new {i}"]
-    _report("label: learned, committed and in force", labelled)
-    _report("label, and recognized by a request after", recognized)
+        _report("label: learned, committed and in force", labelled)
+        _report("label, and recognized by a request after", recognized)
+        _measure_undo(world, min(n_acts, 20))
+
+
+def _measure_undo(world: World, n_acts: int) -> None:
+    """Time events and their undo, here and on a server that follows the log."""
+    acts: dict[str, Callable[[int], object]] = {
+        "label": lambda i: world.labels.learn(
+            _centres(SAMPLES, world.model.n_features, 1000 + i), ["undone"] * SAMPLES, "ann"
+        ),
+        "forget": lambda i: world.classes.forget(f"class {i}", "ann"),
+        "merge": lambda i: world.classes.merge([f"class {i}"], f"class {i + 1}", "ann"),
+    }
+    with World.open(str(world.event_log.database.url), alone=False) as follower:
+        for name, act in acts.items():
+            done: list[float] = []
+            undone: list[float] = []
+            followed: list[float] = []
+            for i in range(n_acts):
+                done.append(_seconds(partial(act, i)))
+                follower.event_log.follow()
+                _catch_up(world, follower)
+                undone.append(_seconds(partial(world.history.undo, "ann")))
+                followed.append(_seconds(follower.event_log.follow))
+                _catch_up(world, follower)
+            _report(name, done)
+            _report(f"undo of {name}", undone)
+            _report(f"undo of {name}, followed by a replica", followed)
+            print(f"  undo / {name}: {np.median(undone) / np.median(done):.2f}", flush=True)
+
+
+def _catch_up(*worlds: World) -> None:
+    """Do what the background does while people take a moment between acts."""
+    for world in worlds:
+        world.rescorer.wait()
+        world.event_log.catch_up()
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    start = perf_counter()
+    act()
+    return perf_counter() - start
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ NOTHING = np.empty((0, 0), dtype=np.float32)
 
 
 def _change(event: WorldEvent, features: NDArray[Any] = NOTHING) -> ModelChange:
-    return partial(event.apply_to_model, features=features)
+    return event.change_of(features)
 
 
 def _drawn(drawn: tuple[Any, ...], seed: int, things: Draw) -> ModelChange:
@@ -88,6 +87,42 @@ def test_a_model_that_went_through_files_stays_the_same(
         assert np.array_equal(restored.decision_function(probe), live.decision_function(probe))
 
 
+@pytest.mark.parametrize("recognizer", ["nno", "0", "0.1"])
+@settings(max_examples=20)
+@given(history=st.lists(st.one_of(steps, st.just(("undo",))), min_size=1, max_size=10))
+def test_stepping_back_restores_every_bit(
+    recognizer: str,
+    history: list[tuple[Any, ...]],
+    things: Draw,
+    models: Callable[[str], Any],
+    state_of: Callable[[Any], Any],
+) -> None:
+    model, done = copy(models(recognizer)), []
+    probe = np.vstack([things(kind, 2, 99) for kind in range(12)])
+
+    def observed() -> Any:
+        judged = model.judge(probe)
+        return state_of(model), model.decision_function(probe).tobytes(), judged.distances.tobytes()
+
+    def step_back() -> None:
+        restore, before = done.pop()
+        restore()
+        assert observed() == before
+
+    for seed, drawn in enumerate([*history, *history]):
+        if drawn != ("undo",):
+            change = _drawn(drawn, seed, things)
+            done.append((model.restorer(change.classes), observed()))
+            try:
+                apply_change(model, change)
+            except Refused:
+                step_back()
+        elif done:
+            step_back()
+    while done:
+        step_back()
+
+
 def test_events_are_read_from_their_kind_and_payload() -> None:
     stored: dict[str, dict[str, Any]] = {
         "learn": {"samples": [2, 1], "labels": ["b", "a"]},
@@ -104,6 +139,7 @@ def test_events_are_read_from_their_kind_and_payload() -> None:
         "rename": {"old": "a", "new": "b"},
         "merge": {"labels": ["a", "b"], "into": "b"},
         "forget": {"label": "a"},
+        "objective": {"objective": "recall=0.9"},
         "merge_clusters": {"into": 1, "moved": {"2": [5, 6], "3": [7]}},
         "split_cluster": {"into": 4, "moved": {"1": [5]}},
         "undo": {"of": "label"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,15 @@ NOTHING = np.empty((0, 0), dtype=np.float32)
 
 
 def _learn(X: NDArray[np.float32], labels: list[str]) -> ModelChange:
-    return partial(LearnEvent([], labels).apply_to_model, features=X)
+    return LearnEvent([], labels).change_of(X)
 
 
 def _rename(old: str, new: str) -> ModelChange:
-    return partial(RenameEvent(old, new).apply_to_model, features=NOTHING)
+    return RenameEvent(old, new).change_of(NOTHING)
 
 
 def _forget(label: str) -> ModelChange:
-    return partial(ForgetEvent(label).apply_to_model, features=NOTHING)
+    return ForgetEvent(label).change_of(NOTHING)
 
 
 def _change(live: LiveModel, change: ModelChange) -> None:
@@ -150,3 +149,47 @@ def test_only_models_that_can_answer_unknown_and_know_names_are_served(things: D
     X, y = np.vstack([things(0, 3), things(1, 3)]), np.repeat(["a", "b"], 3)
     with pytest.raises(Refused, match="NearestClassMean cannot be served"):
         check_serves(NearestClassMean().fit(X, y))
+
+
+@pytest.mark.parametrize("recognizer", ["nno", "0", "0.1"])
+def test_changes_are_taken_back_without_a_copy_as_far_as_memory_allows(
+    recognizer: str, things: Draw, models: Models, state_of: Callable[[Any], Any]
+) -> None:
+    live = LiveModel(copy(models(recognizer)), 0)
+    states = [state_of(_front(live))]
+    for change in (_learn(things(5, 3), ["new"] * 3), _forget("a"), _rename("b", "B")):
+        _change(live, change)
+        states.append(state_of(_front(live)))
+    assert live.can_step_back(3)
+    assert not live.can_step_back(4)
+    live.prepare([_rename("new", "newer")], back=2)
+    live.publish(4)
+    assert state_of(_front(live)) != states[1]
+    for version, expected in ((5, states[1]), (6, states[0])):
+        live.prepare([], back=1)
+        live.publish(version)
+        assert state_of(_front(live)) == expected
+    live.catch_up()
+    small = LiveModel(copy(models(recognizer)), 0, undo_bytes=0)
+    for label in "xyz":
+        _change(small, _learn(things(5, 3), [label] * 3))
+    assert small.can_step_back(2)
+    assert not small.can_step_back(3)
+
+
+def test_the_changes_given_with_a_model_can_be_taken_back(
+    things: Draw, models: Models, state_of: Callable[[Any], Any]
+) -> None:
+    before = state_of(copy(models("0.1")))
+    changes = [_learn(things(5, 3), ["new"] * 3), _forget("a")]
+    live = LiveModel(copy(models("0.1")), 2, changes)
+    after = state_of(_front(live))
+    live.replace(copy(models("0.1")), changes)
+    live.publish(3)
+    assert state_of(_front(live)) == after
+    for version in (4, 5):  # once in each copy
+        live.prepare([], back=2)
+        live.publish(version)
+        assert state_of(_front(live)) == before
+        live.prepare(changes)
+        live.publish(version)

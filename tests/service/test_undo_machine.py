@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from numpy.typing import NDArray
 
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
+from openworld.model_file.documents import describe
 from openworld.service.results import Conflict, NotFound, Outcome, Refused
 from openworld.service.settings import WorldSettings
 from openworld.service.world import World
@@ -94,7 +95,12 @@ class UndoMachine(RuleBasedStateMachine):
 
     @rule(labels=st.lists(LABELS, min_size=2, max_size=2, unique=True), into=LABELS, who=WHO)
     def merge(self, labels: list[str], into: str, who: str) -> None:
-        self._try(("merge", (labels, into)), who)
+        parts = [label for label in labels if label != into]
+        if into in _model(self.kind, self.lists[-1]).classes_:
+            self._try(("merge", (parts, into)), who)
+        else:
+            with pytest.raises(NotFound):
+                self.world.classes.merge(parts, into, who)
 
     @rule(label=LABELS, who=WHO)
     def forget(self, label: str, who: str) -> None:
@@ -145,6 +151,8 @@ class UndoMachine(RuleBasedStateMachine):
         model = _model(self.kind, self.lists[-1])
         answers = self.world.recognize(PROBE, remember=False)
         assert answers.model_version == len(self.lists) - 1
+        with self.world.model.reading() as (live, _):
+            assert _state(live) == _state(model)
         expected = [None if label == "unknown" else label for label in model.predict(PROBE)]
         assert answers.labels == expected
         if self.kind == "adaptive":
@@ -156,6 +164,11 @@ class UndoMachine(RuleBasedStateMachine):
             _fold_labels(labels, act)
         stored = {feature.tobytes(): sample.label for sample, feature in self.world.pool.labelled()}
         assert stored == labels
+
+
+def _state(model: Any) -> tuple[str, dict[str, bytes]]:
+    document, arrays = describe(model)
+    return repr(document), {name: array.tobytes() for name, array in arrays.items()}
 
 
 def _fold_labels(labels: dict[bytes, str], act: Act) -> None:

@@ -195,20 +195,20 @@ def test_numbers_beyond_any_id_are_not_found(world: World) -> None:
     assert world.pool.page(PoolFilter(), str(huge)).samples == []
 
 
+@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
 def test_an_act_the_model_cannot_take_is_refused_and_leaves_it_working(
     url: str, things: Draw, models: Models
 ) -> None:
     with World.open(url, models("0")) as world:
         world.classes.forget("a", "ann")
-        with pytest.raises(Refused, match="at least 2"):
-            world.classes.forget("b", "ann")
-        with pytest.raises(Refused, match="at least 2"):
-            world.classes.merge(["b", "c"], "bc", "ann")
+        world.classes.forget("b", "ann")
+        with pytest.raises(Refused, match="at least 1"):
+            world.classes.forget("c", "ann")
         with pytest.raises(NotFound, match="no class"):
             world.classes.rename("a", "z", "ann")
-        assert [event.kind for event in world.history.events()] == ["forget"]
-        assert world.labels.learn(things(4, 3), ["d"] * 3, "ann").model_version == 2
-        assert _labels(world) == ["b", "c", "d"]
+        assert [event.kind for event in world.history.events()] == ["forget"] * 2
+        assert world.labels.learn(things(4, 3), ["d"] * 3, "ann").model_version == 3
+        assert _labels(world) == ["c", "d"]
 
 
 def test_a_repeated_request_changes_nothing(world: World, things: Draw) -> None:
@@ -253,10 +253,10 @@ def test_classes_are_described_renamed_merged_and_forgotten_and_all_is_undone(
     assert (info.description, info.count, info.examples) == ("a <b>number</b>", 2, tuple(ids[:2]))
     assert info.nearest is not None
     assert info.nearest.label != "cinq"
-    world.classes.merge(["cinq", "six"], "numbers", "bob")
-    assert [world.pool.get(i).label for i in ids] == ["numbers"] * 4
-    assert world.classes.get("numbers").description == "a <b>number</b>"
-    world.classes.forget("numbers", "bob")
+    world.classes.merge(["cinq"], "six", "bob")
+    assert [world.pool.get(i).label for i in ids] == ["six"] * 4
+    assert world.classes.get("six").description == "a <b>number</b>"
+    world.classes.forget("six", "bob")
     assert [world.pool.get(i).state for i in ids] == ["pending"] * 4
     world.history.undo("bob")
     world.history.undo("bob")
@@ -460,7 +460,7 @@ def test_labels_that_are_numbers_are_served_as_texts(tmp_path: Path, recognizer:
             expected = [None if label == -1 else str(label) for label in model.predict(X).tolist()]
             assert answers.labels == [*expected, None]
             assert np.array_equal(answers.judgement.decision[:-1], model.judge(X).decision)
-            assert _labels(world) == sorted(map(str, range(12)))
+            assert _labels(world) == [str(i) for i in range(12)]
 
 
 def test_a_world_starts_from_nothing_and_returns_to_it(url: str, things: Draw) -> None:

@@ -58,6 +58,13 @@ def serve(
             "--labels/--no-labels", help="Whether sub-folders, or a column label, name the class of a sample."
         ),
     ] = True,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="The operating point a new database begins with: error, f1, far=0.05 or recall=0.95.",
+            show_default=False,
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings; see the docs.")] = None,
     log_format: Annotated[str | None, typer.Option(help="json or console.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
@@ -90,6 +97,7 @@ def serve(
         key=key,
         extractor=extractor,
         features=features,
+        objective=objective,
         log_format=log_format,
     )
     data = None if source is None or is_model else open_samples(source)

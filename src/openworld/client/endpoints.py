@@ -52,6 +52,8 @@ def _file(number: int, image: Image) -> tuple[str, bytes]:
 
 
 def _class(label: str) -> str:
+    if label in (".", ".."):  # no path can end with these
+        return f"/v1/classes/-?name={label}"
     return f"/v1/classes/{quote(label, safe='')}"
 
 
@@ -134,6 +136,16 @@ class Endpoints:
     def quality() -> Call[list[Json]]:
         """Estimate how often recognition is right: all classes together, then each class."""
         return _get("/v1/quality")
+
+    @endpoint
+    def operating_point(preview: str | None = None) -> Call[Json]:
+        """Return the objective in force; with another as `preview`, also what that would change."""
+        return _get("/v1/operating-point", preview=preview)
+
+    @endpoint
+    def move_operating_point(objective: str) -> Call[Outcome]:
+        """Make the threshold reach another objective: error, f1=0.9, far=0.05 or recall=0.95."""
+        return Call("PATCH", "/v1/operating-point", {"json": {"objective": objective}}, idempotent=True)
 
     @endpoint
     def classes(search: str = "") -> Call[list[Json]]:

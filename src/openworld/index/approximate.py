@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from openworld.index.candidates import candidates
 from openworld.index.exact import ExactIndex
+from openworld.index.growing_rows import in_turn
 from openworld.index.inverted_lists import InvertedLists, Singles, Training
 from openworld.index.protocol import Floats, Positions
 from openworld.index.training import train
@@ -92,14 +93,8 @@ class ApproximateIndex(ExactIndex):
         self._inverted.replace(positions, self._seen(means))
 
     def restorer(self, positions: Positions) -> Callable[[], None]:
-        """Return a function that undoes appending means and replacing those at these positions."""
-        means, lists = super().restorer(positions), self._inverted.restorer(positions)
-
-        def restore() -> None:
-            means()
-            lists()
-
-        return restore
+        """Return a function that undoes appending means, and replacing or removing these ones."""
+        return in_turn([super().restorer(positions), self._inverted.restorer(positions)])
 
     # -- searching ----------------------------------------------------------------------------------
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from openworld.index.growing_rows import GrowingRows
+from openworld.index.growing_rows import GrowingRows, in_turn
 from openworld.index.protocol import Floats, Positions
 
 # Numbers worked on at a time, few enough to stay in a processor's cache.
@@ -118,15 +119,10 @@ class ExactIndex:
             prepared.replace(positions, means)
 
     def restorer(self, positions: Positions) -> Callable[[], None]:
-        """Return a function that undoes appending means and replacing those at these positions."""
-        parts = [self._means.restorer(positions)]
-        parts += [part.restorer(positions) for prepared in self._prepared.values() for part in prepared.parts]
-
-        def restore() -> None:
-            for part in parts:
-                part()
-
-        return restore
+        """Return a function that undoes appending means, and replacing or removing these ones."""
+        prepared = partial(vars(self).update, _prepared=dict(self._prepared))
+        parts = [self._means, *(part for some in self._prepared.values() for part in some.parts)]
+        return in_turn([prepared, *(part.restorer(positions) for part in parts)])
 
     # -- searching ----------------------------------------------------------------------------------
 

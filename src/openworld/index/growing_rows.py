@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+
+def in_turn(functions: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    """Return a function that calls these functions, one after the other."""
+
+    def call() -> None:
+        for function in functions:
+            function()
+
+    return call
 
 
 class GrowingRows:
@@ -58,7 +68,7 @@ class GrowingRows:
         self._room[row] = self._room[self._used]
 
     def restorer(self, rows: NDArray[np.intp]) -> Callable[[], None]:
-        """Return a function that undoes appending rows and changing these ones."""
+        """Return a function that undoes appending rows, and changing or removing these ones."""
         room, used, kept = self._room, self._used, self.rows[rows]
 
         def restore() -> None:

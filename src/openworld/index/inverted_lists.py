@@ -130,7 +130,7 @@ class InvertedLists:
         self._put(vectors, positions, lists)
 
     def restorer(self, positions: Positions) -> Callable[[], None]:
-        """Return a function that undoes appending vectors and replacing those at these positions."""
+        """Return a function that undoes appending vectors, and replacing or removing these ones."""
         n, radii, rows = len(self._lists), self._radii.copy(), self._lists.restorer(positions)
         vectors = self.vectors(positions) if len(positions) else np.empty((0, self.centroids.shape[1]))
 

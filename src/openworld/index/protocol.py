@@ -36,7 +36,10 @@ class Index(Protocol):
         """Put other means at these positions."""
 
     def restorer(self, positions: Positions) -> Callable[[], None]:
-        """Return a function that undoes appending means and replacing those at these positions."""
+        """Return a function that undoes appending means, and replacing or removing these ones.
+
+        Removing one moves the last mean: its position is to be among them.
+        """
 
     def prepare(self, dtype: DTypeLike) -> None:
         """Compute now what the first search for samples of this type would compute."""

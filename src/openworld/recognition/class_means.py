@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from copy import copy, deepcopy
-from typing import Any, Self
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.index import Index, IndexKind, Training, make_index
+from openworld.index.growing_rows import in_turn
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.metric.ncm import LinearMetric, same_metric
 from openworld.recognition.validation import (
@@ -19,8 +20,6 @@ from openworld.recognition.validation import (
     as_array,
     as_float,
     as_key,
-    check_labels,
-    check_unknown_label,
 )
 
 Floats = NDArray[np.floating[Any]]
@@ -100,8 +99,7 @@ class ClassMeans:
             counts[known] += self.statistics.counts[rows]
             sums[known] += self.statistics.sums[rows]
         projected = self._project(sums / counts[:, np.newaxis])
-        restore = [self.statistics.restorer(batch.labels), self.index.restorer(rows)]
-        cache = self._sorted, self._dtype
+        restore = self.restorer(batch.labels)
         try:
             self.statistics += batch
             if len(rows):
@@ -109,10 +107,15 @@ class ClassMeans:
             self.index.add(projected[~known])
             self._labels_changed(batch.labels, [])
         except BaseException:
-            for undo in restore:
-                undo()
-            self._sorted, self._dtype = cache
+            restore()
             raise
+
+    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+        """Return a function that undoes the next change of these classes, whatever was done of it."""
+        names = list(labels)
+        cache = partial(vars(self).update, _sorted=self._sorted, _dtype=self._dtype)
+        index = self.index.restorer(self.statistics.rows_changed_with(names))
+        return in_turn([cache, index, self.statistics.restorer(names)])
 
     def learn(self, samples: NDArray[Any], labels: NDArray[Any]) -> ClassMeans:
         """Learn samples, all or nothing, and return the means after that.
@@ -264,136 +267,3 @@ class ClassMeans:
         if dtype is None or (removed and as_array(removed).dtype == dtype and dtype.kind in "fSU"):
             return
         self._dtype = np.result_type(dtype, as_array(added).dtype) if added else dtype
-
-
-class ClassMeansMixin:
-    """What every recognizer by class means offers: correcting classes, adding models, the nearest classes.
-
-    It passes calls on to `class_means_`, a `ClassMeans`, which `fit` makes.
-    """
-
-    class_means_: ClassMeans
-    unknown_label_: Any
-    index: IndexKind
-    calibrates_itself = False
-
-    # -- correcting -------------------------------------------------------------------------------
-
-    def forget_class(self, label: Any) -> None:
-        """Forget a class: from now on its samples are unknown, or belong to whatever else is near."""
-        check_is_fitted(self)
-        self.class_means_.forget(label)
-
-    def rename_class(self, old: Any, new: Any) -> None:
-        """Give a class another name that no class has yet."""
-        check_is_fitted(self)
-        check_unknown_label(self.unknown_label_, check_labels([as_key(new)]))
-        self.class_means_.rename(old, new)
-
-    def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
-        """Make one class of several, with the mean of all their samples."""
-        check_is_fitted(self)
-        check_unknown_label(self.unknown_label_, check_labels([as_key(into)]))
-        self.class_means_.merge(labels, into)
-
-    # -- adding models ----------------------------------------------------------------------------
-
-    @property
-    def metric_is_frozen(self) -> bool:
-        """Whether the metric stays as it is, so that samples are learned by their class means alone."""
-        return not hasattr(self.class_means_.metric, "partial_fit")
-
-    def learn_statistics(self, batch: ClassStatistics) -> None:
-        """Learn samples given by their counts and sums, all or nothing; the metric must be a frozen one."""
-        if len(batch):
-            check_unknown_label(self.unknown_label_, as_array(batch.labels))
-        self.class_means_.add(batch)
-
-    def without_classes(self) -> Self:
-        """Return a copy with the same metric and threshold that knows no class yet.
-
-        Such copies can learn on other machines; adding them to this model gives the model that would
-        have learned everything itself.
-        """
-        check_is_fitted(self)
-        empty = copy(self)
-        empty.class_means_ = self.class_means_.empty()
-        return empty
-
-    def __add__(self, other: Self) -> Self:
-        if type(self) is not type(other):
-            raise ValueError("Only models of one kind can be added: make the parts with without_classes().")
-        if len(other.statistics_):
-            check_unknown_label(self.unknown_label_, other.classes_)
-        whole = copy(self)
-        whole.class_means_ = self.class_means_ + other.class_means_
-        return whole
-
-    # -- recognizing ------------------------------------------------------------------------------
-
-    @property
-    def metric_(self) -> Any:
-        """The fitted metric. It can be replaced by one that maps samples to the same places."""
-        return self.class_means_.metric
-
-    @metric_.setter
-    def metric_(self, metric: Any) -> None:
-        self.class_means_.metric = metric
-
-    @property
-    def statistics_(self) -> ClassStatistics:
-        """Counts and sums of the classes in the space of the features."""
-        return self.class_means_.statistics
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The known classes, sorted."""
-        check_is_fitted(self)
-        return self.class_means_.classes
-
-    def class_mean(self, label: Any) -> NDArray[np.float64]:
-        """Return the mean of a class in the space of the features, shape (D,)."""
-        check_is_fitted(self)
-        return self.statistics_.mean(label)
-
-    def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Floats]:
-        """Find the n nearest classes of each sample, whether or not they would be the answer.
-
-        Returns
-        -------
-        labels : array of shape (n_samples, n)
-        distances : array of shape (n_samples, n)
-            Ascending, in the metric.
-        """
-        means = self._known()
-        distances, rows = means.nearest(self._checked(X), n)
-        return means.labels_of(rows), distances
-
-    def optimize(self) -> Self:
-        """Make a new index of the class means, for as many classes as there are now.
-
-        Learning never does so: after `fit` the index only takes up what changes, and stays right. Call this
-        when the number of classes has grown many times over, where nobody waits for an answer: for a million
-        classes it takes two minutes or so. Predictions before and after are the same, but for the few cases
-        in which an approximate search misses the nearest class.
-        """
-        self._known().optimize(self.index)
-        return self
-
-    def refresh(self) -> Self:
-        """Compute now what the next prediction on float32 samples would compute first."""
-        self._known().refresh()
-        return self
-
-    def _known(self) -> ClassMeans:
-        check_is_fitted(self)
-        if not len(self.class_means_.statistics):
-            raise ValueError("This recognizer knows no class yet: teach it one with partial_fit.")
-        return self.class_means_
-
-    def _checked(self, X: ArrayLike) -> NDArray[Any]:
-        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
-        return samples
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "class_means_")

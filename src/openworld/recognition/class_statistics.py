@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openworld.index.growing_rows import GrowingRows
+from openworld.index.growing_rows import GrowingRows, in_turn
 from openworld.recognition.class_sums import ClassSums
 from openworld.recognition.validation import as_key, check_labels, label_kind
 
@@ -199,23 +199,35 @@ class ClassStatistics:
         other._labels = memo.setdefault(id(self._labels), other._labels)
         return other
 
-    def restorer(self, labels: Iterable[Hashable]) -> Callable[[], None]:
-        """Return a function that undoes adding to these classes, known or new, whatever was done of it."""
-        labels, attributes, n_classes = list(labels), dict(vars(self)), len(self)
-        rows = np.array([self._row_of[label] for label in labels if label in self._row_of], dtype=np.intp)
-        new = [label for label in labels if label not in self._row_of]
-        growing = self._counts, self._sums, self._class_scatter if self.scatter_kind == "per_class" else None
-        parts = [part.restorer(rows) for part in growing if part is not None]
+    def rows_changed_with(self, labels: Iterable[Any]) -> NDArray[np.intp]:
+        """Return the rows that may change with these classes: theirs, and the last ones, which fill gaps."""
+        names = {as_key(label) for label in labels}
+        rows = {self._row_of[name] for name in names if name in self._row_of}
+        return np.array(sorted(rows.union(range(len(self))[-len(names) or len(self) :])), dtype=np.intp)
+
+    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+        """Return a function that undoes the next change of these classes, whatever was done of it."""
+        names, attributes, n_classes = [as_key(label) for label in labels], dict(vars(self)), len(self)
+        rows = self.rows_changed_with(names)
+        kept = [(row, self._labels[row]) for row in rows.tolist()]
+        parts = [part.restorer(rows) for part in self._growing]
 
         def restore() -> None:
             vars(self).update(attributes)
-            del self._labels[n_classes:]
-            for label in new:
+            stale = [*self._labels[n_classes:], *(self._labels[row] for row, _ in kept if row < len(self))]
+            for label in [*names, *stale]:
                 self._row_of.pop(label, None)
-            for part in parts:
-                part()
+            self._labels[n_classes:] = [None] * (n_classes - len(self))  # in place: an index refers to it
+            for row, label in kept:
+                self._labels[row], self._row_of[label] = label, row
 
-        return restore
+        return in_turn([restore, *parts])
+
+    @property
+    def _growing(self) -> list[GrowingRows]:
+        """What has one row for each class."""
+        parts = self._counts, self._sums, self._class_scatter if self.scatter_kind == "per_class" else None
+        return [part for part in parts if part is not None]
 
     # -- correcting -------------------------------------------------------------------------------
 
@@ -227,11 +239,8 @@ class ClassStatistics:
         if row < len(self._labels):
             self._labels[row] = last
             self._row_of[last] = row
-        self._counts.remove(row)
-        if self._sums is not None:
-            self._sums.remove(row)
-        if self.scatter_kind == "per_class":
-            self._class_scatter.remove(row)
+        for part in self._growing:
+            part.remove(row)
 
     def rename(self, old: Any, new: Any) -> None:
         """Give a class another name that no class has yet."""

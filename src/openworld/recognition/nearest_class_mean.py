@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from openworld.index import IndexKind
-from openworld.recognition.class_means import ClassMeans, ClassMeansMixin
+from openworld.recognition.class_means import ClassMeans
+from openworld.recognition.class_means_mixin import ClassMeansMixin
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.metric.likelihood import distance_logits
 from openworld.recognition.metric.ncm import new_metric

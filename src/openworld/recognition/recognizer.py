@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -140,6 +140,13 @@ class EditableRecognizer(Recognizer, Protocol):
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
         """Make one class of several."""
+        ...
+
+    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+        """Return a function that undoes the next change of these classes, to the last bit.
+
+        The functions of several changes are called in the reverse order.
+        """
         ...
 
     def without_classes(self) -> Self:

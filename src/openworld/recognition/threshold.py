@@ -53,6 +53,9 @@ class F1:
 
     min_recall: float = 0.9
 
+    def __str__(self) -> str:
+        return f"f1={self.min_recall:g}"
+
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Return F1 where the recall is reached."""
         return np.where(known / n_known >= self.min_recall, 2 * known / (known + unknown + n_known), -np.inf)
@@ -64,6 +67,9 @@ class FalseAcceptRate:
 
     rate: float = 0.05
 
+    def __str__(self) -> str:
+        return f"far={self.rate:g}"
+
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Return the number of known samples accepted where few enough unknown ones are."""
         return np.where(unknown / n_unknown <= self.rate, known, -np.inf)
@@ -74,6 +80,9 @@ class KnownRecall:
     """Accept as few of the unknown as possible while at least a share `recall` of the known is accepted."""
 
     recall: float = 0.95
+
+    def __str__(self) -> str:
+        return f"recall={self.recall:g}"
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Return minus the number of unknown samples accepted where enough known ones are."""
@@ -88,6 +97,9 @@ class MinOpenWorldError:
     """
 
     named_right = True
+
+    def __str__(self) -> str:
+        return "error"
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
         """Return 1 minus the open-world error."""
@@ -104,6 +116,8 @@ def parse_objective(text: str) -> Objective:
     - ``f1``, ``f1=0.9``: the best F1, while at least that share of the known samples stays accepted
     - ``far=0.05``: as many known samples as possible, while at most that share of the unknown is accepted
     - ``recall=0.95``: as few unknown samples as possible, while at least that share of the known is accepted
+
+    ``str(objective)`` gives the word back.
     """
     word, _, number = text.strip().lower().partition("=")
     kinds: dict[str, Callable[..., Objective]] = {"f1": F1, "far": FalseAcceptRate, "recall": KnownRecall}

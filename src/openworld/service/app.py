@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from openworld._version import __version__
 from openworld.features.extractor import load_extractor
 from openworld.model_file import load
-from openworld.recognition import ColdStartRecognizer
+from openworld.recognition import ColdStartRecognizer, OpenWorldRecognizer, parse_objective
 from openworld.service.api import (
     arrays,
     classes,
@@ -22,6 +22,7 @@ from openworld.service.api import (
     history,
     imports,
     labels,
+    operating_point,
     pool,
     probes,
     recognize,
@@ -42,7 +43,19 @@ from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.service.state import State
 from openworld.service.world import World
 
-_ROUTERS = (recognize, pool, labels, classes, history, exports, imports, events, session, probes)
+_ROUTERS = (
+    recognize,
+    pool,
+    labels,
+    classes,
+    operating_point,
+    history,
+    exports,
+    imports,
+    events,
+    session,
+    probes,
+)
 
 _SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key. Not needed before the first."},
@@ -62,6 +75,10 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
         model = partial(starting_model, settings)
     if hasattr(model, "get_params") and "refresh_growth" in model.get_params():
         model.set_params(refresh_growth=settings.refresh_growth)
+    if hasattr(model, "get_params") and settings.objective is not None:
+        if not isinstance(model, OpenWorldRecognizer):
+            raise Refused(f"A {type(model).__name__} takes no objective: its threshold is fixed.")
+        model.set_objective(parse_objective(settings.objective))
     return World.open(
         settings.database,
         model,
@@ -80,6 +97,8 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
 def starting_model(settings: ServiceSettings) -> ColdStartRecognizer:
     """Return the model of a new database that starts from nothing: everything is unknown to it."""
     model = ColdStartRecognizer(refresh_growth=settings.refresh_growth)
+    if settings.objective is not None:
+        model.set_params(objective=parse_objective(settings.objective))
     if settings.extractor is None:
         return model.start(settings.features or 0)
     if settings.features is not None:

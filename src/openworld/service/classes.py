@@ -9,8 +9,8 @@ import numpy as np
 from openworld.service.event_log import EventLog
 from openworld.service.events import DescribeEvent, ForgetEvent, MergeEvent, RenameEvent
 from openworld.service.live_model import Model
-from openworld.service.results import ClassInfo, Near, NotFound, Outcome, PoolFilter
-from openworld.service.validation import check_name, check_text
+from openworld.service.results import ClassInfo, Near, NotFound, Outcome, PoolFilter, Refused
+from openworld.service.validation import check_name, check_text, natural_key
 from openworld.store import pool
 from openworld.store.labels import get_descriptions
 
@@ -28,7 +28,8 @@ class Classes:
         with self._log.model.reading() as (model, _):
             statistics = model.statistics_
             counts = dict(zip(map(str, statistics.labels), statistics.counts.tolist(), strict=True))
-        return [ClassInfo(label, counts[label], texts.get(label)) for label in sorted(counts)]
+        names = sorted(counts, key=natural_key)
+        return [ClassInfo(name, counts[name], texts.get(name)) for name in names]
 
     def get(self, label: str, examples: int = 12) -> ClassInfo:
         """Return a class with its nearest other class and some labelled samples, or raise `NotFound`."""
@@ -61,11 +62,13 @@ class Classes:
             return self._log.append(RenameEvent(old, name), who)
 
     def merge(self, labels: Sequence[str], into: str, who: str) -> Outcome:
-        """Make one class of several."""
-        name, parts = check_name(into), list(dict.fromkeys(labels))
+        """Add classes to another one, which exists."""
+        parts = [label for label in dict.fromkeys(labels) if label != into]
         with self._log.exclusive():
-            self._check_all_known(parts)
-            return self._log.append(MergeEvent(parts, name), who)
+            self._check_all_known([*parts, into])
+            if not parts:
+                raise Refused(f"{into!r} cannot be merged into itself: give another class.")
+            return self._log.append(MergeEvent(parts, into), who)
 
     def forget(self, label: str, who: str) -> Outcome:
         """Forget a class; its stored samples return to the pool."""

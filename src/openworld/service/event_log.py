@@ -10,8 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from sqlalchemy import Connection
@@ -19,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from openworld.model_file import dumps
 from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent, WorldEvent, event_of
-from openworld.service.live_model import LiveModel, Model, apply_change, from_bytes
+from openworld.service.live_model import LiveModel, Model, ModelChange, apply_change, from_bytes
 from openworld.service.notifications import Notifications
 from openworld.service.projections import LabelProjection
 from openworld.service.results import Conflict, NotFound, Outcome, Refused
@@ -38,6 +37,8 @@ from openworld.store.samples import Features, features_of
 
 InTransaction = Callable[[Connection, Outcome], None]
 
+_LOADING = 10  # loading a snapshot takes about as long as so many events
+_UNDONE_AFTER_REPLAY = 10  # events that can be undone without another replay
 _WORTH = 10  # a snapshot is due when replay would take this many times as long as writing it
 _SIMULTANEOUS = "Another server appended an event at the same moment: try again."
 
@@ -78,7 +79,8 @@ class EventLog:
         self._ids = model_events(self.headers)
         self._hashes = self._hashes_of(self.headers, self._ids)
         self._since_snapshot, self._replay_seconds, self._snapshot_seconds = 0, 0.0, 0.0
-        self.model = LiveModel(self._replayed(self._ids, self._hashes), version)
+        model, changes = self._replayed(self._ids, self._hashes)
+        self.model = LiveModel(model, version, changes)
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -146,14 +148,14 @@ class EventLog:
                 return None
             hashes = self._hashes_of(self.headers, ids)
             before = self._labels()
-            return _NewVersion(before, self.model.replace(self._replayed(ids, hashes)), (ids, hashes))
+            return _NewVersion(before, self._move_to(ids, hashes), (ids, hashes))
         if not event.changes_model:
             return None
         if features is None:
             with self.database.read() as connection:
                 features = features_of(connection, event.learned)
         before = self._labels()
-        return _NewVersion(before, self.model.prepare([partial(event.apply_to_model, features=features)]))
+        return _NewVersion(before, self.model.prepare([event.change_of(features)]))
 
     def _next_header(self, event: WorldEvent, who: str, undoes: int | None) -> EventHeader:
         target = event.event if isinstance(event, RollbackEvent) else 0
@@ -242,23 +244,35 @@ class EventLog:
 
     # -- replay -----------------------------------------------------------------------------------
 
-    def _replayed(self, ids: Sequence[int], hashes: Sequence[str]) -> Model:
-        """Replay events onto the snapshot of the longest prefix of their history that has one."""
+    def _move_to(self, ids: Sequence[int], hashes: Sequence[str]) -> Model:
+        """Prepare the model of these events: from the model in use where that is quicker, or by replay."""
+        n_common = next(
+            (i for i, (new, old) in enumerate(zip(ids, self._ids, strict=False)) if new != old),
+            min(len(ids), len(self._ids)),
+        )
+        back = len(self._ids) - n_common
         with self.database.read() as connection:
-            stored = set(events.snapshot_histories(connection))
-            n_known = max(i for i, history in enumerate(hashes) if history in stored)
+            is_near = _longest_stored(connection, hashes) <= n_common + _LOADING
+        if not is_near or not self.model.can_step_back(back):
+            return self.model.replace(*self._replayed(ids, hashes))
+        with self.database.read() as connection:
+            changes = _changes(connection, ids[n_common:])
+        return self.model.prepare(changes, back)
+
+    def _replayed(self, ids: Sequence[int], hashes: Sequence[str]) -> tuple[Model, list[ModelChange]]:
+        """Replay events onto the snapshot of the longest prefix of their history that has one.
+
+        The last few are returned as changes that are still to be applied, so that they can be undone.
+        """
+        with self.database.read() as connection:
+            n_stored = _longest_stored(connection, hashes)
             started = perf_counter()
-            model = from_bytes(events.snapshot(connection, hashes[n_known]))
+            model = from_bytes(events.snapshot(connection, hashes[n_stored]))
             self._snapshot_seconds = perf_counter() - started  # writing one takes about as long
-            for record in events.read(connection, ids[n_known:]):
-                try:
-                    apply_change(model, model_change(connection, record))
-                except Refused as error:
-                    raise Refused(
-                        f"Event {record.id} ({record.kind} by {record.who}) builds on this: undo that one "
-                        f"first. ({error})"
-                    ) from error
-        return model
+            n_last = max(n_stored, len(ids) - _UNDONE_AFTER_REPLAY)
+            for record in events.read(connection, ids[n_stored:n_last]):
+                apply_change(model, model_change(connection, record))
+            return model, _changes(connection, ids[n_last:])
 
     def _hashes_of(self, headers: Sequence[EventHeader], ids: Sequence[int]) -> list[str]:
         digests = {header.id: header.digest for header in headers}
@@ -285,19 +299,11 @@ class EventLog:
                 for version in events.versions_of(connection, [record.id for record in new])
             }
             number = events.version_list(connection, limit=1)[0].id
-            headers = [*self.headers, *map(EventHeader.of, new)]
-            ids, n_known = model_events(headers), len(self._ids)
-            changes = None
-            if ids[:n_known] == self._ids:
-                changes = [
-                    model_change(connection, record) for record in events.read(connection, ids[n_known:])
-                ]
+        headers = [*self.headers, *map(EventHeader.of, new)]
+        ids = model_events(headers)
         if ids != self._ids:
             hashes = self._hashes_of(headers, ids)
-            if changes is not None:
-                self.model.prepare(changes)
-            else:
-                self.model.replace(self._replayed(ids, hashes))
+            self._move_to(ids, hashes)
             self._ids, self._hashes = ids, hashes
             self.model.publish(number)
         else:
@@ -364,10 +370,31 @@ class EventLog:
         self._snapshot_seconds = perf_counter() - started
 
 
-def model_change(connection: Connection, record: EventRecord) -> Callable[[Model], None]:
-    """Return what a stored event does to a model."""
+def model_change(connection: Connection, record: EventRecord) -> ModelChange:
+    """Return what a stored event does to a model; where it is refused, an event before it was undone."""
     event = event_of(record.kind, record.payload)
-    return partial(event.apply_to_model, features=features_of(connection, event.learned))
+    change = event.change_of(features_of(connection, event.learned))
+
+    def apply(model: Model) -> None:
+        try:
+            change.apply(model)
+        except (ValueError, TypeError, LookupError) as error:
+            raise Refused(
+                f"Event {record.id} ({record.kind} by {record.who}) builds on this: undo that one first. "
+                f"({error.args[0] if error.args else error})"
+            ) from error
+
+    return replace(change, apply=apply)
+
+
+def _changes(connection: Connection, ids: Sequence[int]) -> list[ModelChange]:
+    return [model_change(connection, record) for record in events.read(connection, ids)]
+
+
+def _longest_stored(connection: Connection, hashes: Sequence[str]) -> int:
+    """Return the number of events in the longest prefix of a history that has a snapshot."""
+    stored = set(events.snapshot_histories(connection))
+    return max(i for i, history in enumerate(hashes) if history in stored)
 
 
 def _difference(version: _NewVersion | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -4,7 +4,7 @@ An event is something that a person did. It is appended to the event log and nev
 versions are computed from the events in effect. Each class says in one place
 
 - its payload: the fields of the class, stored as JSON,
-- what it does to a model: `apply_to_model`,
+- what it does to a model: `apply_to_model`, and which classes that touches: `classes`,
 - what it does to labels, descriptions and class counts: `apply_to_labels`,
 - what it does to clusters: `apply_to_clusters` and `revert_clusters`,
 - whether it can be undone: `undoable`,
@@ -16,14 +16,16 @@ payloads, so neither may be renamed without a migration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from sqlalchemy import Connection
 
-from openworld.service.live_model import Model
+from openworld.recognition import OpenWorldRecognizer, parse_objective
+from openworld.service.live_model import Model, ModelChange
 from openworld.service.projections import LabelTarget
 from openworld.store import clusters
 from openworld.store.events import EventRecord
@@ -68,8 +70,17 @@ class WorldEvent:
         """The samples whose features `apply_to_model` takes."""
         return ()
 
+    @property
+    def classes(self) -> Iterable[str]:
+        """The classes that `apply_to_model` touches: all that it adds, changes, renames or removes."""
+        return ()
+
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Change a model; may raise ValueError, TypeError or LookupError where the model refuses."""
+
+    def change_of(self, features: Features) -> ModelChange:
+        """Return what the event does to a model, given the features of the samples learned."""
+        return ModelChange(partial(self.apply_to_model, features=features), frozenset(self.classes))
 
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
         """Change labels, descriptions and counts; `by` is this event as stored."""
@@ -108,6 +119,11 @@ class LearnEvent(WorldEvent):
         """The samples learned."""
         return self.samples
 
+    @property
+    def classes(self) -> Iterable[str]:
+        """The labels."""
+        return self.labels
+
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the samples."""
         model.partial_fit(features, np.array(self.labels))
@@ -137,6 +153,11 @@ class LabelEvent(WorldEvent):
     def learned(self) -> Sequence[int]:
         """The samples labelled."""
         return self.samples
+
+    @property
+    def classes(self) -> Iterable[str]:
+        """The label."""
+        return (self.label,)
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the samples."""
@@ -210,6 +231,11 @@ class FeedbackEvent(WorldEvent):
         return list(self._labels)
 
     @property
+    def classes(self) -> Iterable[str]:
+        """The labels."""
+        return self._labels.values()
+
+    @property
     def _labels(self) -> dict[int, str]:
         pairs = zip(self.samples, self.labels, strict=True)
         return {sample: label for sample, label in pairs if label is not None}
@@ -259,6 +285,11 @@ class RenameEvent(WorldEvent):
     old: str
     new: str
 
+    @property
+    def classes(self) -> Iterable[str]:
+        """Both names."""
+        return self.old, self.new
+
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Rename the class."""
         model.rename_class(self.old, self.new)
@@ -277,6 +308,11 @@ class MergeEvent(WorldEvent):
 
     labels: Sequence[str]
     into: str
+
+    @property
+    def classes(self) -> Iterable[str]:
+        """All of them."""
+        return *self.labels, self.into
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Merge the classes."""
@@ -301,6 +337,11 @@ class ForgetEvent(WorldEvent):
 
     label: str
 
+    @property
+    def classes(self) -> Iterable[str]:
+        """The label."""
+        return (self.label,)
+
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Forget the class."""
         model.forget_class(self.label)
@@ -308,6 +349,23 @@ class ForgetEvent(WorldEvent):
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
         """Return its samples to the pool."""
         labels.forget(self.label)
+
+
+@dataclass(frozen=True)
+class ObjectiveEvent(WorldEvent):
+    """The operating point was moved: the objective that the threshold is to reach, see `parse_objective`."""
+
+    kind: ClassVar[str] = "objective"
+    words: ClassVar[str] = "moved the operating point to {objective}"
+    changes_model: ClassVar[bool] = True
+
+    objective: str
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Find the threshold that the objective asks for."""
+        if not isinstance(model, OpenWorldRecognizer):
+            raise TypeError(f"A {type(model).__name__} has no operating point to move.")
+        model.set_objective(parse_objective(self.objective))
 
 
 # -- clusters -------------------------------------------------------------------------------------
@@ -405,6 +463,7 @@ EVENT_KINDS: dict[str, type[WorldEvent]] = {
         RenameEvent,
         MergeEvent,
         ForgetEvent,
+        ObjectiveEvent,
         MergeClustersEvent,
         SplitClusterEvent,
         UndoEvent,

@@ -193,8 +193,9 @@ class Labels:
 
     def check_label(self, label: str) -> str:
         """Return the name of a class as it is stored, or raise `Refused`."""
-        name = check_name(label)
         with self._log.model.reading() as (model, _):
+            # A class of the first model may have a name that is not spelled so.
+            name = label if label in model.statistics_ else check_name(label)
             if name == model.unknown_label_:
                 raise Refused(f"{name!r} is what the model calls unknown: choose another name.")
         return name

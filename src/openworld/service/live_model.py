@@ -3,11 +3,15 @@
 Readers use the front copy and never wait for learning. The writer changes the back copy, swaps the two, and
 repeats the change on the other copy once its last reader has left. Nothing is copied, so an event costs what
 learning it costs. (Ramalhete and Correia, Left-Right, 2015.)
+
+Each copy keeps what is needed to step back over its last changes, as many as memory allows, so undo costs no
+more than the change did.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,14 +22,51 @@ from openworld.recognition import EditableRecognizer
 from openworld.service.results import Refused
 
 Model = EditableRecognizer
-ModelChange = Callable[[Model], None]
+UNDO_BYTES = 1 << 28
+_FEWEST_STEPS, _MOST_STEPS = 2, 50
 
 
-@dataclass
+@dataclass(frozen=True)
+class ModelChange:
+    """What an event does to a model, and the classes that it touches."""
+
+    apply: Callable[[Model], None]
+    classes: frozenset[str]
+
+
+_Move = tuple[int, Sequence[ModelChange]]  # how many changes to take back, and which to apply then
+_NOWHERE: _Move = (0, ())
+
+
 class _Copy:
-    model: Model
-    version: int
-    readers: int = 0
+    """A copy of the model, with functions that step back over its last changes, the latest last."""
+
+    def __init__(self, model: Model, version: int, undo_bytes: int) -> None:
+        self.model, self.version, self.readers = model, version, 0
+        self.steps: deque[Callable[[], None]] = deque()
+        self._undo_bytes = undo_bytes
+
+    def step_back(self) -> None:
+        """Undo the last change."""
+        self.steps.pop()()
+
+    def apply(self, change: ModelChange) -> None:
+        """Change the model, or leave it as it was and raise `Refused`."""
+        self.steps.append(self.model.restorer(change.classes))
+        try:
+            apply_change(self.model, change)
+        except BaseException:
+            self.step_back()
+            raise
+        while len(self.steps) > _steps_kept(self.model, self._undo_bytes):
+            self.steps.popleft()
+
+    def move(self, back: int, changes: Sequence[ModelChange]) -> None:
+        """Step back, then apply changes."""
+        for _ in range(back):
+            self.step_back()
+        for change in changes:
+            self.apply(change)
 
 
 class LiveModel:
@@ -39,14 +80,27 @@ class LiveModel:
     model : EditableRecognizer
         Refreshed. The live model owns it from now on.
     version : int
+    changes : sequence of ModelChange, default=()
+        The last changes, which `model` does not have yet, so that they can be undone.
+    undo_bytes : int
+        About how much memory what is kept to step back may take.
     """
 
-    def __init__(self, model: Model, version: int) -> None:
-        self._front = _Copy(model, version)
-        self._back = _Copy(copy(model), version)
+    def __init__(
+        self,
+        model: Model,
+        version: int,
+        changes: Sequence[ModelChange] = (),
+        undo_bytes: int = UNDO_BYTES,
+    ) -> None:
+        self._undo_bytes = undo_bytes
         self._changed = threading.Condition()
-        self._missing: list[ModelChange] = []  # published, but not yet applied to the back copy
-        self._prepared: list[ModelChange] = []
+        self._front, self._back = (_Copy(part, version, undo_bytes) for part in (model, copy(model)))
+        for side in (self._front, self._back):
+            side.move(0, changes)
+        self._missing = _NOWHERE  # published, but not yet done on the back copy
+        self._prepared = _NOWHERE
+        self._base: bytes | None = None  # what the back copy must be made from before it is used
         self._back_is_stale = False  # the back copy must be copied from the front before it is used
 
     @property
@@ -85,41 +139,59 @@ class LiveModel:
 
     def catch_up(self) -> None:
         """Make the back copy equal to the front copy, once its last reader has left."""
-        if not (self._missing or self._back_is_stale):
+        if self._missing == _NOWHERE and self._base is None and not self._back_is_stale:
             return
         with self._changed:
             self._changed.wait_for(lambda: not self._back.readers)
         if self._back_is_stale:
-            self._back.model = copy(self._front.model)
+            self._renew_back(copy(self._front.model))
         else:
+            if self._base is not None:
+                self._renew_back(from_bytes(self._base))
             self._back_is_stale = True  # in case of an error half way
-            for change in self._missing:
-                apply_change(self._back.model, change)
-        self._missing, self._back_is_stale = [], False
+            self._back.move(*self._missing)
+        self._missing, self._base, self._back_is_stale = _NOWHERE, None, False
 
-    def prepare(self, changes: Sequence[ModelChange]) -> Model:
-        """Change the back copy, which nobody reads, and return it; raise `Refused` if it cannot be done."""
+    def can_step_back(self, n: int) -> bool:
+        """Tell whether `prepare` can take back the last n changes."""
         self.catch_up()
-        self._back_is_stale = True
-        for change in changes:
-            apply_change(self._back.model, change)
-        self._back_is_stale = False
-        self._prepared = list(changes)
+        return n <= len(self._back.steps)
+
+    def prepare(self, changes: Sequence[ModelChange], back: int = 0) -> Model:
+        """Take back the last changes, apply others, and return the model, which nobody reads yet.
+
+        Raises
+        ------
+        Refused
+            If a change cannot be applied; the live model stays as it was.
+        """
+        self.catch_up()
+        self._back_is_stale = back > 0 or len(changes) > 1  # a copy leaves one refused change by itself
+        self._back.move(back, changes)
+        self._back_is_stale, self._prepared = False, (back, changes)
         return self._back.model
 
-    def replace(self, model: Model) -> Model:
-        """Make another model the back copy, as undo does; nobody reads it yet."""
-        self._missing, self._prepared = [], []
-        self._back = _Copy(model, self._front.version)
-        self._back_is_stale = True  # once published, the other copy is to be copied from it
+    def replace(self, model: Model, changes: Sequence[ModelChange] = ()) -> Model:
+        """Make another model with some changes the back copy; nobody reads it yet.
+
+        Only these changes can be undone by stepping back then.
+        """
+        self._base = model_file.dumps(model)
+        self._renew_back(model)
+        self._back_is_stale = True
+        self._back.move(0, changes)
+        self._back_is_stale, self._missing, self._prepared = False, _NOWHERE, (0, changes)
         return model
+
+    def _renew_back(self, model: Model) -> None:
+        self._back = _Copy(model, self._front.version, self._undo_bytes)
 
     def publish(self, version: int) -> None:
         """Swap the copies: the prepared one answers from now on."""
         self._back.version = version
         with self._changed:
             self._front, self._back = self._back, self._front
-        self._missing, self._prepared = self._prepared, []
+        self._missing, self._prepared = self._prepared, _NOWHERE
 
     def renumber(self, version: int) -> None:
         """Let the copy in use answer under another version of the same model."""
@@ -127,8 +199,23 @@ class LiveModel:
             self._front.version = version
 
     def discard(self) -> None:
-        """Discard what was prepared: the back copy is copied from the front before its next use."""
-        self._back_is_stale, self._prepared = True, []
+        """Discard what was prepared: the back copy is made equal to the front before its next use."""
+        back, changes = self._prepared
+        if self._base is None and not back and len(changes) == 1:
+            self._back.step_back()
+        else:
+            self._back_is_stale = True
+        self._base, self._prepared = None, _NOWHERE
+
+
+def _steps_kept(model: Model, undo_bytes: int) -> int:
+    """Return over how many changes each of the two copies can step back.
+
+    What is kept of a change are the classes it touched and, where there is one, the scatter before it.
+    """
+    n_features = 0 if model.statistics_.scatter_kind == "none" else model.statistics_.n_features or 0
+    affordable = undo_bytes // max(2 * 12 * n_features**2, 1)
+    return min(max(affordable, _FEWEST_STEPS), _MOST_STEPS)
 
 
 def apply_change(model: Model, change: ModelChange) -> None:
@@ -144,7 +231,7 @@ def apply_change(model: Model, change: ModelChange) -> None:
         If the model cannot be changed so. It may then be half changed: discard it.
     """
     try:
-        change(model)
+        change.apply(model)
         model.refresh()
     except (ValueError, TypeError, LookupError) as error:
         raise Refused(error.args[0] if error.args else str(error)) from error

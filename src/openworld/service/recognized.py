@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,13 +97,25 @@ class RecognizedSamples:
             )
             return self._log.append(event, who)
 
-    def quality(self) -> list[Quality]:
-        """Estimate how often recognition is right: first of all classes together, then of each class."""
+    def reviewed(self, limit: int) -> dict[int, str | None]:
+        """Return the samples reviewed last and what they are: a class, or None for no known one."""
+        found: dict[int, str | None] = {}
+        for payload in self._payloads():
+            for sample, label in zip(payload["samples"], payload["labels"], strict=True):
+                found.pop(sample, None)  # a later review counts, and comes later
+                found[sample] = label
+        return dict(list(found.items())[-limit:])
+
+    def _payloads(self) -> list[Mapping[str, Any]]:
+        """Return the reviews in effect, oldest first."""
         with self._log.database.read() as connection:
             in_effect = set(events_in_effect(self._log.headers))
             ids = [h.id for h in self._log.headers if h.kind == FeedbackEvent.kind and h.id in in_effect]
-            payloads = [record.payload for record in events.read(connection, ids)]
-        rows = [row for payload in payloads for row in _rows(payload)]
+            return [record.payload for record in events.read(connection, ids)]
+
+    def quality(self) -> list[Quality]:
+        """Estimate how often recognition is right: first of all classes together, then of each class."""
+        rows = [row for payload in self._payloads() for row in _rows(payload)]
         answers = sorted({answer for answer, _, _ in rows})
         return [
             _quality(None, rows),

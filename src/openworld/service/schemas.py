@@ -12,6 +12,9 @@ from openworld.service.results import Cluster, Role, Sample
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Ids = Annotated[list[Id], Field(min_length=1, max_length=100_000, fail_fast=True)]
 Label = Annotated[str, Field(min_length=1, max_length=200)]
+ObjectiveText = Annotated[
+    str, Field(max_length=50, description="error, f1=0.9, far=0.05 or recall=0.95", examples=["recall=0.95"])
+]
 # The first wrong value is enough: a message about each of millions would fill the memory.
 Vectors = Annotated[list[Annotated[list[float], Field(fail_fast=True)]], Field(fail_fast=True)]
 Texts = Annotated[list[str], Field(fail_fast=True)]
@@ -169,6 +172,12 @@ class MergeClassesBody(Body):
 
     labels: Annotated[list[str], Field(min_length=1, max_length=1000)]
     into: str
+
+
+class ObjectiveBody(Body):
+    """The objective that the threshold is to reach."""
+
+    objective: ObjectiveText
 
 
 class EventBody(Body):

@@ -17,6 +17,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from openworld.recognition import parse_objective
+
 PREFIX = "OPENWORLD_"
 
 
@@ -114,6 +116,10 @@ class ServiceSettings(BaseSettings):
         ge=0,
         description="Growth of the samples that triggers a metric refresh; 0 refreshes after every event.",
     )
+    objective: str | None = Field(
+        None,
+        description="Operating point a new database begins with: error, f1=0.9, far=0.05 or recall=0.95.",
+    )
     keep_random: float = Field(
         0.02, ge=0, le=1, description="Share of recognized samples kept at random, to estimate the accuracy."
     )
@@ -128,6 +134,11 @@ class ServiceSettings(BaseSettings):
         "info", description="Least level that is logged."
     )
     log_format: Literal["json", "console"] = Field("json", description="Format of the log.")
+
+    @field_validator("objective")
+    @classmethod
+    def _objective(cls, value: str | None) -> str | None:
+        return None if value is None else str(parse_objective(value))
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod

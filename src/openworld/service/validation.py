@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from unicodedata import category, normalize
+
 from openworld.service.results import Refused
 
 LONGEST_NAME = 200
+_JOINERS = "\u200c\u200d"  # zero width: Persian and Indic spelling, emoji families
+# Where a joiner joins nothing it cannot be seen, and would make a second name that looks the same.
+_USELESS_JOINERS = re.compile(f"(?<![^\0-\x7f{_JOINERS}])[{_JOINERS}]+|[{_JOINERS}]+(?![^\0-\x7f])")
 
 
 def check_name(value: str, what: str = "A label") -> str:
-    """Return a name without spaces around it, or say why it cannot be one."""
-    if not value.strip():
+    """Return a name in its one spelling, or say why it cannot be one.
+
+    Unicode is composed (NFC) and each run of spaces is one space, none around the name: two names that look
+    the same are the same.
+    """
+    if any(category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in value.strip()):
+        raise Refused(f"{what} cannot have line breaks or control characters in it.")
+    joined = re.sub(f"([{_JOINERS}])[{_JOINERS}]+", r"\1", normalize("NFC", value))
+    name = " ".join(_USELESS_JOINERS.sub("", joined).split())
+    if not name:
         raise Refused(f"{what} cannot be empty.")
-    name = value.strip()
     if len(name) > LONGEST_NAME:
         raise Refused(f"{what} can have {LONGEST_NAME} characters at most; this one has {len(name)}.")
-    if not name.isprintable():
-        raise Refused(f"{what} cannot have line breaks or control characters in it.")
+    if not name.translate(dict.fromkeys(map(ord, _JOINERS))).isprintable():
+        raise Refused(f"{what} cannot have characters in it that cannot be seen.")
     return name
+
+
+def natural_key(name: str) -> tuple[tuple[tuple[bool, int, str], ...], str]:
+    """Return a key that sorts names as people do: class 2 before class 10, whatever the case."""
+    parts = re.findall(r"\d+|\D+", name.casefold())
+    return tuple((not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts), name
 
 
 def check_text(value: str, what: str) -> None:

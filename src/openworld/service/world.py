@@ -5,6 +5,7 @@ A world is its parts; callers use them directly, from any thread:
 - `model`: the live model,
 - `pool`: the stored samples,
 - `labels`, `classes`, `clusters`, `recognized`: what people do, as events,
+- `operating_point`: how strictly the model rejects,
 - `history`: events and versions; undo, redo, rollback,
 - `keys`: API keys,
 - `event_log`, `idempotency`, `notifications`, `replicas`, `rescorer`: what these are built on.
@@ -32,6 +33,7 @@ from openworld.service.idempotency import IdempotencyStore
 from openworld.service.labels import Labels
 from openworld.service.live_model import check_serves, from_bytes
 from openworld.service.notifications import Notifications
+from openworld.service.operating_point import OperatingPoints
 from openworld.service.pool import Pool
 from openworld.service.recognition import Answers, Recognition
 from openworld.service.recognized import RecognizedSamples
@@ -96,6 +98,7 @@ class World:
             self._database, self.model, self.rescorer, self.notifications, settings
         )
         self.recognized = RecognizedSamples(log, self.labels)
+        self.operating_point = OperatingPoints(log, self.recognized)
 
     def recognize(
         self,

@@ -30,4 +30,20 @@ def test_merging_and_forgetting_classes(client, unknown):
     assert client.get(f"/v1/samples/{unknown[0]}").json()["state"] == "pending"
 
 
+def test_classes_named_like_dot_segments_can_be_looked_at_renamed_and_forgotten(client, unknown):
+    for ids, name in ((unknown[:3], "."), (unknown[3:], "..")):
+        client.post("/v1/label", json={"sample_ids": ids, "label": name})
+        assert client.get("/v1/classes/-", params={"name": name}).json()["count"] == 3
+    renamed = client.patch("/v1/classes/-", params={"name": ".."}, json={"label": "dots"})
+    assert renamed.json()[0]["added"] == ["dots"]
+    assert client.delete("/v1/classes/-", params={"name": "."}).json()["removed"] == ["."]
+    assert client.get("/v1/classes", params={"search": "."}).json() == []
+
+
+def test_a_merge_into_nothing_or_itself_is_refused_without_a_version(client):
+    for into, status in (("new", 404), ("a", 422)):
+        assert client.post("/v1/classes/merge", json={"labels": ["a"], "into": into}).status_code == status
+    assert client.get("/v1/history").json() == []
+
+
 # -- versions and exports -------------------------------------------------------------------------

@@ -31,6 +31,8 @@ ACCESS = [
     ("GET", "/v1/versions/0/rescored", None, "viewer"),
     ("GET", "/v1/progress", None, "viewer"),
     ("GET", "/v1/quality", None, "viewer"),
+    ("GET", "/v1/operating-point", None, "viewer"),
+    ("PATCH", "/v1/operating-point", {"objective": "error"}, "admin"),
     ("GET", "/v1/export/labelled", None, "viewer"),
     ("GET", "/v1/export/log", None, "viewer"),
     ("GET", "/v1/export/model", None, "viewer"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from openworld.index.growing_rows import in_turn
 from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate
 from openworld.recognition.adaptive.held_out import hold_out
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, represented_statistics
@@ -54,16 +56,19 @@ class ClassMemory:
         batch = represented_statistics(self.representation, samples, labels)
         lengths = length_statistics(samples, labels)
         self.statistics.check_combines(batch)
-        parts = (self.statistics, self.lengths, self.reservoir)
-        restore = [part.restorer(batch.labels) for part in parts]
+        restore = self.restorer(batch.labels)
         try:
             self.statistics += batch
             self.lengths += lengths
             self.reservoir.add(samples, labels)
         except BaseException:
-            for undo in restore:
-                undo()
+            restore()
             raise
+
+    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+        """Return a function that undoes the next change of these classes, whatever was done of it."""
+        names = list(labels)
+        return in_turn([part.restorer(names) for part in (self.statistics, self.lengths, self.reservoir)])
 
     def forget(self, label: Any) -> None:
         """Forget a class."""
@@ -135,6 +140,11 @@ class Derived:
         changed = self.changed.union(map(as_key, labels))
         return replace(self, model=None, previous=self.model or self.previous, changed=changed)
 
+    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+        """Return a function that undoes what learning these classes does to the scoring model in place."""
+        model = self.model or self.previous
+        return in_turn([] if model is None else [model.restorer(map(as_key, labels))])
+
     def renamed(self, old: Any, new: Any) -> Derived:
         """Return the same for a class under another name."""
         model, previous = (part and part.renamed(old, new) for part in (self.model, self.previous))
@@ -200,6 +210,13 @@ class ClassMemoryMixin:
         self._check_new_label(into)
         self.memory_.merge(parts, into)
         self._derived = Derived()
+
+    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+        """Return a function that undoes the next change of these classes, to the last bit."""
+        check_is_fitted(self)
+        names = list(labels)
+        attributes = [partial(vars(part).update, dict(vars(part))) for part in (self, self.metric_)]
+        return in_turn([*attributes, self.memory_.restorer(names), self._derived.restorer(names)])
 
     def _check_new_label(self, label: Any) -> None:
         check_is_fitted(self)

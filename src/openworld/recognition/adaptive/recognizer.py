@@ -249,6 +249,14 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
             self._current()
         return self
 
+    def with_objective(self, objective: Objective) -> Self:
+        """Return the model at another operating point, to compare; it shares what was learned with this one.
+
+        Neither is to learn while both are in use.
+        """
+        check_is_fitted(self)
+        return self._with(self.memory_).set_objective(objective)
+
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
         """Do nothing: calibration takes the samples kept of each class into account, new ones too."""
 

@@ -81,11 +81,11 @@ class Reservoir:
             kept = self._kept[label]
             self._kept[label] = {digest: kept[digest] for digest in sorted(kept)[: self._trimmed_to]}
 
-    def restorer(self, labels: Iterable[Hashable]) -> Callable[[], None]:
-        """Return a function that undoes adding samples of these classes, whatever was done of it."""
-        labels, trimmed_to = list(labels), self._trimmed_to
+    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+        """Return a function that undoes the next change of these classes, whatever was done of it."""
+        names, trimmed_to = [as_key(label) for label in labels], self._trimmed_to
         # While there are few classes, one more class makes all others keep fewer samples.
-        changed = labels if len(self._kept) * self.size > self.total else [*labels, *self._kept]
+        changed = names if trimmed_to <= self.size else [*names, *self._kept]
         kept = {label: self._kept.get(label) for label in changed}
 
         def restore() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.index import InvertedLists, Training, candidates, is_approximate, train
-from openworld.index.growing_rows import GrowingRows
+from openworld.index.growing_rows import GrowingRows, in_turn
 from openworld.recognition.adaptive.calibration import ScoreCalibration, two_largest
 from openworld.recognition.adaptive.held_out import HeldOut
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, centre_weights, unit
@@ -170,6 +170,11 @@ class ScoringModel:
             membership = self.membership(compared, radial[rows, best])
             memberships = self.membership(near_compared, np.take_along_axis(radial, nearest, axis=1))
         return best, decision, membership, nearest, 1 - near.astype(np.float64), memberships
+
+    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+        """Return a function that undoes what the next model, made from this one, does to its rows."""
+        rows = np.sort(self.rows[np.isin(self.classes, as_array(list(labels)))])
+        return in_turn([part.restorer(rows) for part in (self.vectors, self.index) if part is not None])
 
     def renamed(self, old: Any, new: Any) -> ScoringModel:
         """Return the model with a class under another name."""
@@ -364,6 +369,10 @@ class ScoreIndex:
         if not new.all():
             self._lists.replace(rows[~new], vectors[~new])
         self._lists.add(vectors[new])
+
+    def restorer(self, rows: Rows) -> Callable[[], None]:
+        """Return a function that undoes the next update of these rows."""
+        return self._lists.restorer(rows)
 
     def largest(self, directions: Floats, n: int, threshold: float) -> Rows:
         """Return the rows of some classes, the n with the largest scores among them, shape (n_samples, k).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
@@ -12,10 +12,22 @@ from openworld.service.auth.authorization import Admin, Labeller, Viewer
 from openworld.service.results import ClassInfo, Outcome, Refused
 from openworld.service.schemas import ClassBody, MergeClassesBody
 from openworld.service.state import Service
+from openworld.service.validation import check_name
 
 router = APIRouter(prefix="/v1/classes", tags=["classes"], responses=errors(401, 403, 422, 429))
 
-ClassLabel = Annotated[str, Path(max_length=400, description="The name of a class.")]
+
+async def _name_of(
+    label: Annotated[str, Path(max_length=400, description="The name of a class.")],
+    name: Annotated[
+        str | None,
+        Query(max_length=400, description="In place of the name in the path, which cannot be . or .."),
+    ] = None,
+) -> str:
+    return label if name is None else name
+
+
+ClassLabel = Annotated[str, Depends(_name_of)]
 
 
 @router.get("")
@@ -35,7 +47,7 @@ def classes(
 
 @router.post("/merge", responses=errors(404, 409))
 def merge_classes(body: MergeClassesBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
-    """Make one class of several."""
+    """Make one class of several; `into` is a class that exists."""
     return request.append(person, lambda: service.world.classes.merge(body.labels, body.into, person.name))
 
 
@@ -56,9 +68,9 @@ def change_class(
         raise Refused("Give a label, a description, or both.")
     world, new, text, who = service.world, body.label or "", body.description or "", person.name
     outcomes, name = [], label
-    if body.label is not None and new.strip() != label:
+    if body.label is not None and check_name(new) != label:
         outcomes.append(request.append(person, lambda: world.classes.rename(label, new, who)))
-        name = new.strip()
+        name = check_name(new)
     if body.description is not None:
         outcomes.append(request.append(person, lambda: world.classes.describe(name, text, who)))
     return outcomes

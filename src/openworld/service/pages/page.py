@@ -131,8 +131,8 @@ def _plural(number: float, word: str) -> str:
 
 
 def _segment(text: str) -> str:
-    """Quote text as one segment of a URL path."""
-    return quote(text, safe="")
+    """Quote the name of a class as one segment of a URL path."""
+    return f"-?name={text}" if text in (".", "..") else quote(text, safe="")
 
 
 _environment = Environment(
