@@ -129,7 +129,7 @@ def test_a_world_opens_again_as_it_was(url: str, things: Draw, models: Models) -
 
 
 def test_a_world_begins_with_a_model_file_and_needs_one(url: str, tmp_path: Path, models: Models) -> None:
-    with pytest.raises((Refused, FileNotFoundError), match="is new|A new one begins with"):
+    with pytest.raises((Refused, FileNotFoundError), match=r"is new|A new one begins with"):
         World.open(url)
     path = tmp_path / "first.ow"
     model_file.save(models("nno"), path)
