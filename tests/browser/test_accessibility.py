@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-PAGES = ("/", "/unknowns/group?cluster=2", "/map", "/classes", "/try", "/dashboard", "/history", "/login")
+PAGES = (
+    "/",
+    "/unknowns/group?cluster=2",
+    "/map",
+    "/classes",
+    "/try",
+    "/dashboard",
+    "/history",
+    "/docs",
+    "/login",
+    "/no-such-page",
+)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -17,6 +28,7 @@ def test_axe_finds_nothing(site: Any, tabs: Any, scheme: str) -> None:
     site.world.labels.dismiss(ids[-1:], "bad input", "Ann")
     site.world.history.undo("Ann")
     tab = tabs(site, color_scheme=scheme, reduced_motion="reduce")
+    tab.allowed.append("404 (Not Found)")
     for path in PAGES:
         page = tab.open(path)
         if path == "/try":

@@ -38,6 +38,7 @@ from openworld.service.metrics import Metrics
 from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection, RequestBodies
 from openworld.service.notifications import Broadcast
 from openworld.service.pages import page_router
+from openworld.service.pages.problems import problem_page
 from openworld.service.results import Refused
 from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.service.state import State
@@ -127,7 +128,7 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
     for module in _ROUTERS:
         app.include_router(module.router)
     app.include_router(page_router(), include_in_schema=False)
-    add_handlers(app)
+    add_handlers(app, problem_page)
     app.add_middleware(RequestBodies, service=state)
     app.add_middleware(
         Protection,

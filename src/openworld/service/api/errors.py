@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, get_args
 
 from fastapi import FastAPI, HTTPException, Request
@@ -77,23 +78,29 @@ def as_http(error: WorldError) -> HTTPException:
     return HTTPException(code, str(error.args[0]) if error.args else None)
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Respond to all errors in one shape."""
+Page = Callable[[Request, StarletteHTTPException], Response | None]
+
+
+def add_handlers(app: FastAPI, page: Page) -> None:
+    """Respond to all errors in one shape; `page` returns a page instead, where a person looks at it."""
+
+    def respond(request: Request, error: StarletteHTTPException) -> Response:
+        return page(request, error) or error_response(error)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, StarletteHTTPException)
         allowed = _methods(request) if error.status_code == 405 else set()
         if allowed:  # Starlette names the methods of only one of the routes with this path
             error.headers = {"Allow": ", ".join(sorted(allowed))}
-        return error_response(error)
+        return respond(request, error)
 
-    async def world(_: Request, error: Exception) -> Response:
+    async def world(request: Request, error: Exception) -> Response:
         assert isinstance(error, WORLD_ERRORS)
-        return error_response(as_http(error))
+        return respond(request, as_http(error))
 
-    async def invalid(_: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return error_response(HTTPException(422, _words(error)))
+        return respond(request, HTTPException(422, _words(error)))
 
     app.add_exception_handler(StarletteHTTPException, http)
     for kind in WORLD_ERRORS:

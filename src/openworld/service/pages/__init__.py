@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends
 
 from openworld.service.pages import (
+    api_docs,
     classes,
     dashboard,
     history,
@@ -19,7 +20,7 @@ from openworld.service.pages import (
 def page_router() -> APIRouter:
     """Return the routes of the pages; all but login and static files need a person who may look."""
     router = APIRouter(include_in_schema=False)
-    for module in (unknowns, recognized, workbench, classes, try_it, dashboard, history):
+    for module in (unknowns, recognized, workbench, classes, try_it, dashboard, history, api_docs):
         router.include_router(module.router, dependencies=[Depends(page.person)])
     router.include_router(page.router)
     return router

@@ -24,6 +24,7 @@ _NAVIGATION = (
     ("/try", "Try it"),
     ("/dashboard", "Dashboard"),
     ("/history", "History"),
+    ("/docs", "API"),
 )
 
 # Static files are read once, so no path of a request ever reaches the file system.
