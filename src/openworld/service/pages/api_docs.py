@@ -66,12 +66,12 @@ def _operation(method: str, path: str, operation: Schema, root: Schema) -> Opera
     body = content[body_type].get("schema", {}) if body_type else {}
     success = next((code for code in operation["responses"] if code.startswith("2")), "200")
     answers = operation["responses"].get(success, {}).get("content", {})
-    answer = next(iter(answers.values()), {}).get("schema", {})
+    answer: Schema = answers[next(iter(answers))].get("schema", {}) if answers else {}
     return Operation(
         operation.get("operationId", f"{method}-{path}"),
         method,
         path,
-        operation.get("description", operation.get("summary", "")),
+        str(operation.get("description") or operation.get("summary", "")),
         [
             Field(p["name"], _kind(p.get("schema", {})), p.get("required", False), p.get("description", ""))
             for p in operation.get("parameters", [])
@@ -124,9 +124,8 @@ def _kind(schema: Schema) -> str:
         return f"list of {_kind(schema.get('items', {}))}"
     if schema.get("format") == "binary":
         return "file"
-    return {"string": "text", "integer": "whole number", "object": "object"}.get(
-        schema.get("type", ""), schema.get("type", "any value")
-    )
+    kind = str(schema.get("type", "any value"))
+    return {"string": "text", "integer": "whole number"}.get(kind, kind)
 
 
 def _example(method: str, path: str, body_type: str | None, body: Schema) -> str:
