@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from openworld.data.dataset import Dataset
+from openworld.evaluation import loop
 from openworld.evaluation.loop import PEOPLE, LoopExperiment, NamesClusters, measure_order
 
 
@@ -44,12 +47,60 @@ def test_who_never_says_unknown_is_wrong_where_not_right(rows):
     assert found["wrong accepts"] == pytest.approx(1 - found["accuracy"])
 
 
-def test_strays_cost_acts_and_are_not_taught():
+@pytest.fixture
+def person() -> NamesClusters:
     data = toy()
-    person = NamesClusters(data, np.flatnonzero(data.y < "class 08"), np.random.default_rng(0))
-    first, second = np.flatnonzero(data.y == "class 10"), np.flatnonzero(data.y == "class 11")
-    person._see(np.concatenate([first[:10], second[:2]]), last=5)
+    return NamesClusters(data, np.flatnonzero(data.y < "class 08"), np.random.default_rng(0))
+
+
+def members(person: NamesClusters, sizes: dict[str, int]) -> np.ndarray:
+    return np.concatenate([np.flatnonzero(person.dataset.y == name)[:n] for name, n in sizes.items()])
+
+
+def test_strays_cost_acts_and_are_not_taught(person):
+    assert person._name(members(person, {"class 10": 10, "class 11": 2}), last=5)
     assert person.acts == 3
-    assert set(data.y[person.labeled]) == {"class 10"}
-    person._see(np.concatenate([first[10:20], second[2:6]]), last=5)  # too many strays for what is left
-    assert (person.acts, len(person.labeled)) == (4, 10)
+    assert set(person.dataset.y[person.labeled]) == {"class 10"}
+
+
+def test_a_cluster_with_many_strays_or_too_few_acts_left_is_not_named(person):
+    assert not person._name(members(person, {"class 10": 10, "class 11": 4}), last=50)
+    assert not person._name(members(person, {"class 10": 10, "class 11": 2}), last=2)
+    assert (person.acts, len(person.labeled)) == (0, 0)
+
+
+def found_as(monkeypatch: pytest.MonkeyPatch, *clusters: np.ndarray) -> None:
+    """Let the search find these clusters."""
+    shown = SimpleNamespace(clusters=[SimpleNamespace(members=cluster) for cluster in clusters])
+    nothing = SimpleNamespace(clusters=[])
+    monkeypatch.setattr(loop, "find_clusters", lambda *_, finer, **__: shown if finer else nothing)
+
+
+def test_a_mixed_cluster_is_split_and_its_parts_are_named(person, monkeypatch):
+    mixed = members(person, {"class 10": 20, "class 11": 16})
+    found_as(monkeypatch, mixed)
+    person.receive(mixed)
+    person.work(30)
+    assert set(person.dataset.y[person.labeled]) == {"class 10", "class 11"}
+    assert person.acts <= 5
+
+
+def test_a_small_cluster_of_no_class_is_dismissed(person, monkeypatch):
+    noise = members(person, {f"class {i}": 2 for i in (10, 11, 12)})
+    rest = members(person, {"class 13": 3})
+    found_as(monkeypatch, noise)
+    person.receive(np.concatenate([noise, rest]))
+    person.work(30)
+    assert len(person.labeled) == 0
+    assert person.acts == 2  # to dismiss it, and to change the granularity
+    assert not np.isin(noise, person.pool).any()
+
+
+def test_what_the_model_recognizes_by_now_costs_nothing(person, monkeypatch):
+    first = members(person, {"class 10": 40})
+    found_as(monkeypatch, first[:30], first[30:36])
+    person.pool = first
+    person.work(30)
+    recognized = person.model.judge(person.dataset.X[first[30:36]], 1).accepted
+    assert recognized.sum() >= 2  # fewer than 5 are left of the second cluster
+    assert person.acts == 2  # the name of the first, and another granularity

@@ -2,11 +2,15 @@
 
 A model knows some classes; a stream brings samples of these and of others. What is unknown is pooled and
 clustered, the person names clusters, the model learns, the stream goes on. Compared with labeling samples.
+
+An act is what the page takes one gesture for: naming a cluster, deselecting one stray, splitting a cluster in
+two, dismissing one, changing the granularity, or labeling one sample.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from openworld.data.dataset import Dataset
-from openworld.discovery import PoolSpace, find_clusters
+from openworld.discovery import PoolSpace, find_clusters, split
+from openworld.discovery.clusters import MIN_SIZE
 from openworld.evaluation.split import make_split
 from openworld.recognition import OpenWorldRecognizer
 
@@ -26,7 +31,7 @@ Indices = NDArray[np.intp]
 Row = dict[str, Any]
 
 COLUMNS = ("data", "order", "method", "round", "acts", "labeled", "measure", "value")
-WORTH_NAMING = 0.5  # a person who sees a cluster with a smaller share of one class skips it
+FEW_STRAYS = 3  # are deselected; a cluster with more of them is split
 MORE_ACTS = 10  # for those who label sample by sample
 
 
@@ -44,8 +49,7 @@ class LoopExperiment:
         Classes in the stream, at most; the others are left out.
     rounds : int
     acts : int
-        Acts of a person after each round: naming a cluster, skipping one, or deselecting one stray. Those
-        who label sample by sample have ten times as many.
+        Acts of a person after each round. Those who label sample by sample have ten times as many.
     """
 
     data: tuple[str, ...] = ("letters",)
@@ -54,14 +58,14 @@ class LoopExperiment:
     n_known: int | None = None
     n_classes: int = 150
     rounds: int = 6
-    acts: int = 15
+    acts: int = 30
 
 
 def measure_order(experiment: LoopExperiment, dataset: Dataset, order: int) -> Iterator[Row]:
     """Simulate one class order with every kind of person, and yield what is reached after each round."""
     usable = min(len(np.unique(dataset.y)), experiment.n_classes)
     n_known = experiment.n_known or int(np.clip(usable // 5, 10, 100))
-    split = make_split(
+    parts = make_split(
         dataset,
         seed=experiment.seed,
         order=order,
@@ -71,18 +75,18 @@ def measure_order(experiment: LoopExperiment, dataset: Dataset, order: int) -> I
         n_unknown=usable - n_known,
     )
     random = np.random.default_rng([experiment.seed, order])
-    is_start = np.isin(dataset.y[split.train], split.stages[0])
+    is_start = np.isin(dataset.y[parts.train], parts.stages[0])
     is_start &= random.random(len(is_start)) < 0.5  # the rest of the known classes comes with the stream
-    stream = np.array_split(random.permutation(split.train[~is_start]), experiment.rounds)
+    stream = np.array_split(random.permutation(parts.train[~is_start]), experiment.rounds)
     for name, make in PEOPLE.items():
-        person = make(dataset, split.train[is_start], np.random.default_rng([experiment.seed, order]))
+        person = make(dataset, parts.train[is_start], np.random.default_rng([experiment.seed, order]))
         n_acts = experiment.acts * (1 if isinstance(person, NamesClusters) else MORE_ACTS)
         for step, batch in enumerate(stream):
             person.receive(batch)
             person.work(n_acts)
             who = {"data": dataset.name, "order": order, "method": name, "round": step + 1}
             spent = {"acts": person.acts, "labeled": len(person.labeled)}
-            for measure, value in person.measures(split.test, split.unknown).items():
+            for measure, value in person.measures(parts.test, parts.unknown).items():
                 yield {**who, **spent, "measure": measure, "value": value}
 
 
@@ -104,19 +108,19 @@ class Person(ABC):
         """Spend acts on teaching the model."""
 
     @abstractmethod
-    def predict(self, samples: Indices) -> NDArray[Any]:
-        """Return the label of each sample, None for unknown."""
+    def predict(self, samples: Indices) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the likeliest class of each sample, and whether it is taken for one of it."""
 
     def measures(self, test: Indices, unknown: NDArray[Any]) -> dict[str, float]:
         """Test on samples of all classes of the stream."""
-        predicted, truth = self.predict(test), self.dataset.y[test]
-        right = np.array([answer == label for answer, label in zip(predicted, truth, strict=True)])
-        accepted = np.array([answer is not None for answer in predicted])
+        likeliest, accepted = self.predict(test)
+        right = likeliest == self.dataset.y[test]
         discovered = np.isin(unknown, self.dataset.y[self.labeled])
         return {
-            "accuracy": float(right.mean()),
-            "wrong accepts": float((accepted & ~right).mean()),
+            "accuracy": float((right & accepted).mean()),
+            "wrong accepts": float((~right & accepted).mean()),
             "classes discovered": float(discovered.mean()),
+            "likeliest class right": float(right.mean()),
         }
 
 
@@ -141,37 +145,56 @@ class TeachesOpenWorld(Person):
         self.labeled = np.concatenate([self.labeled, samples])
         self.pool = np.setdiff1d(self.pool, samples)
 
-    def predict(self, samples: Indices) -> NDArray[Any]:
-        """Return the model's answers."""
+    def predict(self, samples: Indices) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the nearest class, and whether the sample is accepted."""
         judged = self.model.judge(self.dataset.X[samples], 1)
-        answers = judged.labels.astype(object)
-        answers[~judged.accepted] = None
-        return np.asarray(answers)
+        return judged.nearest[:, 0], judged.accepted
 
 
 class NamesClusters(TeachesOpenWorld):
-    """Names clusters from the top, deselects strays, skips a cluster of no class or of too many strays."""
+    """Names clusters from the top; deselects few strays, splits a cluster with many, dismisses noise."""
 
     def work(self, n_acts: int) -> None:
-        """Cluster the pool and go through the clusters."""
+        """Go through finer clusters, which have fewer strays, then through those of the usual granularity."""
         last = self.acts + n_acts
+        self._go_through(last, finer=1)
+        if self.acts < last:
+            self.acts += 1
+            self._go_through(last, finer=0)
+
+    def _go_through(self, last: int, finer: int) -> None:
+        """Cluster the pool and name, split or dismiss clusters."""
         space = PoolSpace.of(self.model)
         vectors = space.transform(self.dataset.X[self.pool])
-        for cluster in find_clusters(vectors, self.pool, known=space.known).clusters:
-            if self.acts == last:
-                break
-            self._see(cluster.members, last)
+        row_of = {sample: row for row, sample in enumerate(self.pool.tolist())}
+        found = find_clusters(vectors, self.pool, known=space.known, finer=finer).clusters
+        waiting = deque(cluster.members for cluster in found)
+        while waiting and self.acts < last:
+            members = self._pending(waiting.popleft())
+            if len(members) < MIN_SIZE or self._name(members, last):
+                continue
+            self.acts += 1
+            if len(members) >= 2 * MIN_SIZE:
+                rows = [row_of[member] for member in members.tolist()]
+                waiting.extendleft(reversed(split(vectors[rows], members)))
+            else:
+                self.pool = np.setdiff1d(self.pool, members)
         self._forget_recognized()
 
-    def _see(self, members: Indices, last: int) -> None:
+    def _pending(self, members: Indices) -> Indices:
+        """Return the members that the model, as it is now, does not recognize."""
+        return members[~self.model.judge(self.dataset.X[members], 1).accepted]
+
+    def _name(self, members: Indices, last: int) -> bool:
+        """Name the commonest class without the strays, if they are few and acts are left."""
         codes = np.unique(self.dataset.y[members], return_inverse=True)[1]
         counts = np.bincount(codes)
         n_strays = len(members) - int(counts.max())
-        if counts.max() < WORTH_NAMING * len(members) or self.acts + 1 + n_strays > last:
-            self.acts += 1  # seen, and left for later
-            return
+        if n_strays > min(FEW_STRAYS, last - self.acts - 1) or counts.max() < MIN_SIZE - 1:
+            return False
         self.acts += 1 + n_strays
         self._teach(members[codes == counts.argmax()])
+        return True
 
 
 class LabelsSamples(TeachesOpenWorld):
@@ -206,9 +229,9 @@ class LabelsForRegression(Person):
     def _choose(self, n_acts: int) -> Indices:
         return self.random.permutation(self.pool)[:n_acts]
 
-    def predict(self, samples: Indices) -> NDArray[Any]:
+    def predict(self, samples: Indices) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the likeliest class; nothing is unknown."""
-        return np.asarray(self.model.predict(self.dataset.X[samples]).astype(object))
+        return self.model.predict(self.dataset.X[samples]), np.ones(len(samples), dtype=bool)
 
 
 class LabelsUncertain(LabelsForRegression):

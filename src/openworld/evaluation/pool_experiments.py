@@ -167,7 +167,8 @@ def _discovery_figure(rows: list[Row]) -> Figure:
 
 # -- loop -----------------------------------------------------------------------------------------
 
-LOOP_MEASURES = ("accuracy", "classes discovered", "wrong accepts")
+LOOP_MEASURES = ("accuracy", "classes discovered", "wrong accepts", "likeliest class right")
+LOOP_SPENT = {"acts": "acts of a person", "labeled": "samples labeled"}
 
 
 def _loop_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
@@ -187,22 +188,23 @@ def _loop_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def _loop_figure(rows: list[Row]) -> Figure:
-    """Draw each measure against the acts of the person, a row of panels for each data set."""
+    """Draw each measure against acts and against samples labeled, two rows of panels for each data set."""
     names, methods = _values(rows, "data"), _values(rows, "method")
-    figure = Figure(figsize=(10, 3 * len(names)))
-    panels = figure.subplots(len(names), len(LOOP_MEASURES), squeeze=False)
-    for line, data in zip(panels, names, strict=True):
+    lines = [(data, spent) for data in names for spent in LOOP_SPENT]
+    figure = Figure(figsize=(13, 2.8 * len(lines)))
+    panels = figure.subplots(len(lines), len(LOOP_MEASURES), squeeze=False)
+    for line, (data, spent) in zip(panels, lines, strict=True):
         for panel, measure in zip(line, LOOP_MEASURES, strict=True):
             for color, method in zip(COLORS, methods, strict=False):
                 some = [row for row in rows if (row["data"], row["method"]) == (data, method)]
                 steps = _values(some, "round")
-                acts = [np.mean([row["acts"] for row in some if row["round"] == step]) for step in steps]
+                places = [np.mean([row[spent] for row in some if row["round"] == step]) for step in steps]
                 values = [_mean(some, round=step, measure=measure) for step in steps]
-                panel.plot(acts, values, "o-", color=color, label=method, markersize=4)
-            panel.set(xscale="log", xlabel="acts of a person", title=f"{data}: {measure}", ylim=(0, None))
-    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=2, loc="lower center",
-                  bbox_to_anchor=(0.5, -0.03 - 0.05 / len(names)), frameon=False)  # fmt: skip
+                panel.plot(places, values, "o-", color=color, label=method, markersize=4)
+            panel.set(xscale="log", xlabel=LOOP_SPENT[spent], title=f"{data}: {measure}", ylim=(0, None))
     figure.tight_layout()
+    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=2, loc="upper center",
+                  bbox_to_anchor=(0.5, 0.0), frameon=False)  # fmt: skip
     return figure
 
 
@@ -264,8 +266,8 @@ POOL_EXPERIMENTS = {
         _loop_table,
         _loop_figure,
         "A simulated deployment: accuracy on test samples of all classes of the stream, share of the "
-        "unknown classes that were named, and share of test samples that got a wrong name, against "
-        "the acts of a person.",
+        "unknown classes that were named, share of test samples that got a wrong name, and accuracy if "
+        "nothing were rejected, against the acts of a person and the samples they label.",
     ),
     "few-shot": PoolExperiment(
         few_shot.FewShotExperiment,
