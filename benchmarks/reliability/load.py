@@ -57,6 +57,11 @@ class Server:
         self._address: str | None = None
 
     @property
+    def pid(self) -> int | None:
+        """The number of its process."""
+        return self._process.pid
+
+    @property
     def address(self) -> str:
         """Where it listens; waits until it does. Empty if it ended before."""
         with self._reading:

@@ -8,6 +8,7 @@ import os
 import runpy
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ import pytest
 import structlog
 
 from openworld import EuclideanMetric, NearestNonOutlier, load, save
+from openworld.service.world import World
 
 X = np.array([[0.0, 0.0], [0.2, 0.0], [9.0, 0.0], [9.2, 0.0]], dtype=np.float32)
 
@@ -277,3 +279,22 @@ def test_data_that_cannot_be_served(run, folder):
     assert "first openworld import lines.txt" in run.told
     run("serve", "--features", "3", "--extractor", "ngrams", "--database", "sqlite:///both.db", code=1)
     assert "not both" in run.told
+
+
+def test_exports_of_a_damaged_file_have_what_can_be_read(run, folder):
+    with World.open(f"sqlite:///{folder / 'world.db'}", folder / "model.ow") as world:
+        for i in range(100):
+            world.labels.learn([[i, 50]], ["c"], "ann")
+    with sqlite3.connect(folder / "world.db") as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'features'").fetchone()
+    connection.close()
+    with (folder / "world.db").open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(b"\xaa" * 4096)
+    run("serve", "--database", "sqlite:///world.db", "--port", "0", code=1)
+    assert "is damaged" in run.told
+    assert "openworld export log" in run.told
+    run("export", "log", "log.ndjson", "--database", "sqlite:///world.db")
+    n_found = len((folder / "log.ndjson").read_text().splitlines())
+    assert f"what could be read of it: {n_found} events" in run.told
+    assert n_found == 100

@@ -31,13 +31,33 @@ def export(
     from openworld.service.api.exports import FORMS, write
     from openworld.service.settings import load_settings
     from openworld.service.world import World
+    from openworld.store.storage import DamagedError
 
     if (what, output.suffix) not in FORMS:
         raise ValueError(f"What can be exported: {_FORMS}; got {what} to {output.name}.")
     require_folder(output)
-    with plain_errors(), World.open(load_settings(database=database).database, alone=False) as world:
-        write(world, what, output)
+    url = load_settings(database=database).database
+    with plain_errors():
+        try:
+            with World.open(url, alone=False) as world:
+                write(world, what, output)
+        except DamagedError as error:
+            _export_readable(url, what, output, error)
     if as_json:
         typer.echo(json.dumps({"what": what, "file": str(output), "bytes": output.stat().st_size}))
     else:
         messages.print(f"Wrote {output}.")
+
+
+def _export_readable(url: str, what: str, output: Path, error: Exception) -> None:
+    """Write what can be read of a damaged file, and say so."""
+    from sqlalchemy import make_url
+
+    from openworld.cli.console import messages
+    from openworld.service.recovery import export_readable
+
+    n = export_readable(Path(make_url(url).database or ""), what, output)
+    if not n:
+        raise ValueError(f"Nothing of the {what} can be read: restore a backup. {error}") from error
+    found = "the newest model" if what == "model" else f"{n} {'events' if what == 'log' else 'samples'}"
+    messages.print(f"The database is damaged. This is what could be read of it: {found}.", style="yellow")

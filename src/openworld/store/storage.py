@@ -19,7 +19,10 @@ _CHECK_STEPS = 10_000  # of SQLite's machine between two looks at the clock
 
 _FULL = "The disk of the database is full: nothing can be stored until there is space."
 _READ_ONLY = "The database cannot be written: the file, its folder or the disk is read-only."
-_DAMAGED = "The database is damaged: stop the service, and restore a backup or export what can be read."
+_DAMAGED = (
+    "The database is damaged: stop the service, and restore a backup, or save what can be read: "
+    "openworld export log events.ndjson"
+)
 _DISK = "The disk of the database fails: see the system's log."
 _BY_SQLITE_NAME = {
     "SQLITE_FULL": _FULL,
@@ -35,13 +38,18 @@ class StorageError(Exception):
     """The database cannot be used, and trying again does not help; the message is for people."""
 
 
+class DamagedError(StorageError):
+    """The database's file is damaged."""
+
+
 def explain(error: DBAPIError | sqlite3.Error) -> StorageError | None:
     """Return what is wrong with the storage, or None for any other error."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     name, state = getattr(cause, "sqlite_errorname", None) or "", getattr(cause, "sqlstate", None) or ""
     known = next((told for start, told in _BY_SQLITE_NAME.items() if name.startswith(start)), None)
     told = known or _BY_SQLSTATE.get(state)
-    return None if told is None else StorageError(told)
+    kind = DamagedError if told is _DAMAGED else StorageError
+    return None if told is None else kind(told)
 
 
 class SqliteFile:
@@ -69,7 +77,7 @@ class SqliteFile:
         finally:
             connection.set_progress_handler(None, 0)
         if answer != "ok":
-            raise StorageError(
+            raise DamagedError(
                 f"{self._path} is damaged ({answer.splitlines()[-1]}). Restore a backup, or save what can be "
                 f"read: openworld export log events.ndjson --database sqlite:///{self._path}"
             )
