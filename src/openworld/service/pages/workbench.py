@@ -121,6 +121,12 @@ def members(request: Request, group: OfGroup, after: Annotated[str, Query(max_le
     return render("tiles.html", samples=samples, more=more, group=group)
 
 
+@router.get("/unknowns/some")
+def some(request: Request, ids: Annotated[str, Query(max_length=2000)]) -> HTMLResponse:
+    """Return the samples with these ids, as small pictures or texts."""
+    return render("faces_of.html", samples=world_of(request).pool.some(numbers(ids)))
+
+
 @router.get("/unknowns/ids")
 def ids(request: Request, group: OfGroup) -> JSONResponse:
     """Return the ids of a whole group, for requests that take samples."""

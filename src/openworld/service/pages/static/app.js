@@ -13,7 +13,7 @@ const KEYS = {
   "?": "keys", "/": "search", x: "dismiss", r: "right", u: "unknown", m: "merge", p: "split", i: "look", s: "toggle", y: "confirm",
   " ": "skip", Enter: "enter", Escape: "none", j: "next", k: "previous",
   ArrowRight: "next", ArrowLeft: "previous", ArrowDown: "down", ArrowUp: "up",
-  "+": "larger", "=": "larger", "-": "smaller",
+  "+": "larger", "=": "larger", "-": "smaller", 0: "whole",
 };
 const LOOKING = { ArrowRight: "lookOn", j: "lookOn", ArrowLeft: "lookBack", k: "lookBack", s: "toggle" };
 const WITH_CTRL = { z: "undo", Z: "redo", y: "redo", a: "all", " ": "toggle" };

@@ -2,11 +2,13 @@
 
 import { waiting } from "./outbox.js";
 import { LabelBox } from "./label_box.js";
-import { act } from "./outcomes.js";
+import { isLocked } from "./lease.js";
+import { act, plural } from "./outcomes.js";
+import { MapView } from "./map_view.js";
 import { toast } from "./toasts.js";
 import { askToDismiss } from "./cluster_list.js";
 
-const MARGIN = 24, LISTED = 40, GOLDEN_ANGLE = 137.508;
+const MARGIN = 24, LISTED = 40, SHOWN = 60, GOLDEN_ANGLE = 137.508, STEP = 60, ZOOM = 1.4;
 
 export function mapPage(canvas) {
   const places = { ids: [], x: [], y: [], cluster: [] };
@@ -16,7 +18,9 @@ export function mapPage(canvas) {
   const box = new LabelBox(document.getElementById("label-form"), describe, learn);
   const members = new Map(); // cluster -> positions
   const dotted = document.createElement("canvas");
-  let lasso = [], dots = [], colours = [];
+  const view = new MapView(), hover = document.getElementById("map-hover"), shown = document.getElementById("chosen");
+  const moving = document.querySelector("[data-do=moving]");
+  let lasso = [], dots = [], colours = [], pulled = null, hovered = null;
 
   function describe(most) {
     const ids = selected();
@@ -28,7 +32,7 @@ export function mapPage(canvas) {
   async function learn(label) {
     const ids = selected();
     if (!ids.length) return toast("Draw around some dots to select them.");
-    const title = `label ${ids.length} samples “${label}”`;
+    const title = `learning “${label}” from ${plural(ids.length, "sample")}`;
     if (!await act({ path: "/v1/label", body: { sample_ids: ids, label }, title }, "/map") && waiting().length) choose([]);
     return undefined;
   }
@@ -40,8 +44,26 @@ export function mapPage(canvas) {
     for (const button of document.querySelectorAll("#legend [data-cluster]"))
       button.setAttribute("aria-pressed", String(isWhole(button.dataset.cluster)));
     paint();
+    showChosen();
+  }
+
+  /** Show the selected samples beside the map; only then can they be named. */
+  async function showChosen() {
+    const ids = selected(), wanted = ids.slice(0, SHOWN).join();
+    if (!isLocked()) box.input.disabled = true;
+    shown.dataset.ids = wanted;
+    const parts = wanted ? await fetch(`/unknowns/some?ids=${wanted}`).then(response => response.text()).catch(() => "") : "";
+    if (shown.dataset.ids !== wanted) return; // another selection was made meanwhile
+    shown.innerHTML = parts; // of our own server, which escapes what people wrote
+    document.getElementById("chosen-more").textContent = ids.length > SHOWN ? `and ${(ids.length - SHOWN).toLocaleString()} more` : "";
+    if (!isLocked()) box.input.disabled = false;
     box.ask();
   }
+
+  shown.addEventListener("click", event => {
+    const tile = event.target.closest("[data-id]");
+    if (tile) choose([...chosen].filter(i => places.ids[i] !== Number(tile.dataset.id)));
+  });
 
   const isWhole = cluster => members.get(cluster).every(i => chosen.has(i));
 
@@ -56,11 +78,38 @@ export function mapPage(canvas) {
     const range = values => values.reduce(([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
     const [left, right] = range(places.x), [top, bottom] = range(places.y);
     const unit = Math.min((width - 2 * MARGIN) / (right - left || 1), (height - 2 * MARGIN) / (bottom - top || 1));
-    dots = places.ids.map((_, i) => [
+    view.place(places.ids.map((_, i) => [
       width / 2 + (places.x[i] - (left + right) / 2) * unit,
       height / 2 + (places.y[i] - (top + bottom) / 2) * unit,
-    ]);
+    ]));
     paint();
+  }
+
+  const middle = () => [canvas.clientWidth / 2, canvas.clientHeight / 2];
+
+  function zoom(factor, around = middle()) {
+    view.zoom(factor, around);
+    paint();
+  }
+
+  function pan(dx, dy) {
+    view.pan(dx, dy);
+    paint();
+  }
+
+  /** Show the sample of the dot under the pointer. */
+  async function point(event) {
+    const dot = view.at(event.offsetX, event.offsetY), id = dot === null ? null : places.ids[dot];
+    if (id === hovered) return;
+    hovered = id;
+    hover.hidden = id === null;
+    if (id === null) return;
+    const right = event.offsetX > canvas.clientWidth / 2, low = event.offsetY > canvas.clientHeight / 2;
+    hover.style.left = `${event.offsetX + (right ? -176 : 16)}px`;
+    hover.style.top = `${event.offsetY + (low ? -176 : 16)}px`;
+    hover.replaceChildren();
+    const part = await fetch(`/unknowns/some?ids=${id}`).then(response => response.text()).catch(() => "");
+    if (hovered === id) hover.innerHTML = part;
   }
 
   /** Paint the dots aside, once for each change, so that a lasso moves fluently over any number of them. */
@@ -68,14 +117,19 @@ export function mapPage(canvas) {
     const context = dotted.getContext("2d"), scale = devicePixelRatio;
     [dotted.width, dotted.height] = [canvas.width, canvas.height];
     context.setTransform(scale, 0, 0, scale, 0, 0);
-    const radius = dots.length > 5000 ? 1.5 : dots.length > 500 ? 3 : 5;
+    dots = view.dots;
+    canvas.dataset.zoom = view.scale.toFixed(2);
+    hover.hidden = true;
+    hovered = null;
+    context.strokeStyle = getComputedStyle(canvas).color;
+    const radius = (dots.length > 5000 ? 1.5 : dots.length > 500 ? 3 : 5) * Math.min(2.5, Math.sqrt(view.scale));
     dots.forEach(([x, y], i) => {
       const r = chosen.has(i) ? radius + 1.5 : radius;
-      context.globalAlpha = chosen.size && !chosen.has(i) ? 0.25 : 0.9;
       context.fillStyle = colours[i];
       context.beginPath();
       context.arc(x, y, r, 0, 2 * Math.PI);
       context.fill();
+      if (chosen.has(i)) context.stroke();
     });
     draw();
   }
@@ -96,14 +150,28 @@ export function mapPage(canvas) {
 
   canvas.addEventListener("pointerdown", event => {
     canvas.setPointerCapture(event.pointerId);
-    lasso = [[event.offsetX, event.offsetY]];
+    hover.hidden = true;
+    if (event.button || event.altKey || moving.ariaPressed === "true") pulled = [event.offsetX, event.offsetY];
+    else lasso = [[event.offsetX, event.offsetY]];
   });
   canvas.addEventListener("pointermove", event => {
-    if (!lasso.length) return;
+    if (pulled) {
+      pan(event.offsetX - pulled[0], event.offsetY - pulled[1]);
+      pulled = [event.offsetX, event.offsetY];
+      return;
+    }
+    if (!lasso.length) return void point(event);
     lasso.push([event.offsetX, event.offsetY]);
     draw();
   });
+  canvas.addEventListener("pointerleave", () => { hover.hidden = true; hovered = null; });
+  canvas.addEventListener("contextmenu", event => event.preventDefault());
+  canvas.addEventListener("wheel", event => {
+    event.preventDefault();
+    zoom(ZOOM ** (-event.deltaY / 100), [event.offsetX, event.offsetY]);
+  }, { passive: false });
   canvas.addEventListener("pointerup", event => {
+    if (pulled) return void (pulled = null);
     const inside = lasso.length > 2 ? dots.flatMap(([x, y], i) => (isInside(x, y, lasso) ? [i] : [])) : [];
     lasso = [];
     choose(event.shiftKey || event.ctrlKey ? [...chosen, ...inside] : inside);
@@ -160,7 +228,16 @@ export function mapPage(canvas) {
   return {
     all: () => choose(places.ids.keys()),
     none: () => choose([]),
+    moving: () => moving.setAttribute("aria-pressed", String(moving.ariaPressed !== "true")),
+    larger: () => zoom(ZOOM),
+    smaller: () => zoom(1 / ZOOM),
+    whole: () => { view.reset(); paint(); },
+    next: () => pan(-STEP, 0),
+    previous: () => pan(STEP, 0),
+    down: () => pan(0, -STEP),
+    up: () => pan(0, STEP),
     number: n => box.takeNumber(n),
+    confirm: () => box.suggestion && learn(box.suggestion),
     enter: () => (box.input.value ? box.form.requestSubmit() : box.input.focus()),
     dismiss: () => (chosen.size ? askToDismiss(chosen.size, dismiss) : toast("Draw around some dots to select them.")),
   };
