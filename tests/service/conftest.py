@@ -44,13 +44,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgres_url"))
 
 
-CENTRES = np.random.default_rng(7).normal(size=(12, 4)) * 8
-
-
-def draw(kind: int, n: int = 1, seed: int = 0) -> NDArray[np.float32]:
-    """Return samples of the kind-th of 12 well separated things."""
-    random = np.random.default_rng([kind, seed])
-    return (CENTRES[kind] + random.normal(size=(n, 4)) * 0.5).astype(np.float32)
+draw = runpy.run_path(str(Path(__file__).with_name("things.py")))["draw"]
 
 
 def make_model(recognizer: str) -> OpenWorldRecognizer | NearestNonOutlier:

@@ -24,7 +24,7 @@ from openworld.service.settings import WorldSettings
 from openworld.service.world import World
 
 SETTINGS = WorldSettings(snapshot_events=4, snapshots_kept=2, rescore_batch=8)
-things = runpy.run_path(str(Path(__file__).with_name("conftest.py")))["draw"]
+things = runpy.run_path(str(Path(__file__).with_name("things.py")))["draw"]
 PROBE: NDArray[np.float32] = np.vstack([things(kind, 2, 9) for kind in range(12)])
 
 
