@@ -1069,3 +1069,20 @@ def test_bytes_that_hold_no_model():
         loads(dumps(open_world())[:-5])
     with pytest.raises(ModelFileError):
         loads(b"")
+
+
+def test_known_unknowns_survive_the_file(tmp_path):
+    random = np.random.default_rng(0)
+    samples, labels = (
+        random.normal(size=(60, 4)) + np.repeat([0, 4, 8], 20)[:, None],
+        np.repeat([0, 1, 2], 20),
+    )
+    model = OpenWorldRecognizer(learn_unknowns=True).fit(samples, labels)
+    model.learn_unknown(random.normal(size=(25, 4)) + 2)
+    save(model, tmp_path / "model.ow")
+    loaded = load(tmp_path / "model.ow")
+    assert loaded.learn_unknowns
+    np.testing.assert_array_equal(loaded.memory_.kept_unknowns(), model.memory_.kept_unknowns())
+    assert loaded.threshold_ == model.threshold_
+    loaded.partial_fit(samples[:3] + 40, [3] * 3)
+    assert loaded.threshold_ == model.partial_fit(samples[:3] + 40, [3] * 3).threshold_

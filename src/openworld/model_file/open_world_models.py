@@ -54,8 +54,10 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
     except ValueError as error:
         raise ModelFileError(f"Cannot save this model: {error}.") from error
     parameters["objective"] = pack_objective(model.objective)
+    unknowns = model.memory_.kept_unknowns()
+    kept = {"unknowns": unknowns} if len(unknowns) else {}
     if isinstance(model.memory_, StartingMemory):
-        return {"parameters": parameters, "state": None}, {"starting": model.memory_.samples()[0]}
+        return {"parameters": parameters, "state": None}, {"starting": model.memory_.samples()[0], **kept}
     state = model.state()
     metric, metric_arrays = _describe_metric(model.metric_)
     labels, lengths = model.statistics_.labels, model.memory_.lengths
@@ -73,7 +75,7 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         if state is None
         else {"n_samples": state[0], **_describe_calibration(state[1].calibration)},
     }
-    arrays = {**metric_arrays, "reservoir": samples.reshape(-1, model.n_features_in_)}
+    arrays = {**metric_arrays, **kept, "reservoir": samples.reshape(-1, model.n_features_in_)}
     if labels:  # a model that knows no class yet has no statistics
         rows = [lengths.row(label) for label in labels]
         arrays |= {"sums": model.statistics_.sums, "scatter": model.statistics_.scatter}
@@ -127,7 +129,9 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     model: OpenWorldRecognizer = kind(**parameters)
     counts, n_features = arrays["counts"], document["n_features"]
     if "starting" in arrays:
-        return _restore_starting(model, arrays["starting"], labels, counts, n_features)
+        starting = _restore_starting(model, arrays["starting"], labels, counts, n_features)
+        _restore_unknowns(starting.memory_, arrays, n_features)
+        return starting
     metric = _restore_metric(document["metric"], arrays, n_features)
     metric.statistics_, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
     if labels:
@@ -144,6 +148,7 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
         )
     reservoir = _restore_reservoir(document["reservoir"], arrays["reservoir"], labels, counts, n_features)
     memory = ClassMemory(metric.representation_, metric.statistics_, lengths, reservoir)
+    _restore_unknowns(memory, arrays, n_features)
     model.restore(metric, memory, _restore_state(document["state"], arrays, metric))
     return model
 
@@ -160,10 +165,19 @@ def _restore_starting(
     return starting
 
 
+def _restore_unknowns(memory: ClassMemory, arrays: Arrays, n_features: int) -> None:
+    """Put the samples of no class back, where the model has some."""
+    if "unknowns" in arrays:
+        found = arrays["unknowns"]
+        require_floats(found, (len(found), n_features), "unknowns", memory.unknowns.dtype.name)
+        memory.add(found[:0], np.empty(0), found)
+
+
 def _check_parameters(parameters: Document) -> None:
     require_whole(parameters["n_lifted"], "parameters")
     require_whole(parameters["reservoir_size"], "parameters", 1)
     require_number(parameters["refresh_growth"], "parameters", 0)
+    require(isinstance(parameters.get("learn_unknowns", False), bool), "parameters")
     if parameters["random_state"] is not None:
         require_whole(parameters["random_state"], "parameters")
 

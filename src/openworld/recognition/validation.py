@@ -144,8 +144,27 @@ def start_training(recognizer: Any, X: ArrayLike, y: ArrayLike) -> tuple[NDArray
     recognizer.unknown_label_ = (
         default_unknown_label(classes) if recognizer.unknown_label is None else recognizer.unknown_label
     )
-    check_unknown_label(recognizer.unknown_label_, classes)
+    _check_classes(recognizer, labels)
     return samples, labels
+
+
+def _check_classes(recognizer: Any, labels: NDArray[Any]) -> None:
+    known = split_unknown(recognizer, labels, labels)[1]
+    if len(known):
+        check_unknown_label(recognizer.unknown_label_, np.unique(known))
+
+
+def split_unknown(
+    recognizer: Any, samples: NDArray[Any], labels: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return samples and labels of classes, and the samples with the unknown label.
+
+    Only a recognizer with a true parameter `learn_unknowns` may have any.
+    """
+    unknown = np.asarray(labels == recognizer.unknown_label_)
+    if not getattr(recognizer, "learn_unknowns", False) or not unknown.any():
+        return samples, labels, samples[:0]
+    return samples[~unknown], labels[~unknown], samples[unknown]
 
 
 def continue_training(
@@ -154,7 +173,7 @@ def continue_training(
     """Check further samples against what the recognizer was started with."""
     check_announced(y, classes)
     samples, labels = _validate(recognizer, X, y, reset=False)
-    check_unknown_label(recognizer.unknown_label_, np.unique(labels))
+    _check_classes(recognizer, labels)
     return samples, labels
 
 

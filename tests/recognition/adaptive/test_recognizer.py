@@ -940,3 +940,59 @@ def test_an_operating_point_that_cannot_be_found_changes_nothing():
         model.set_objective(Impossible())
     assert state(model) == before
     assert model.objective == MinOpenWorldError()
+
+
+# --- Known unknowns ---
+
+
+def _with_unknowns(**parameters):
+    """Three classes, and samples labelled unknown that lie where one of them would be accepted."""
+    near = X[Y == 0][:30] * 0.5 + X[Y == 1][:30] * 0.5
+    samples, labels = np.vstack([X, near]), np.r_[Y, np.full(30, -1)]
+    return near, samples, labels, OpenWorldRecognizer(learn_unknowns=True, n_lifted=0, **parameters)
+
+
+def test_samples_with_the_unknown_label_are_refused_unless_asked_for():
+    _, samples, labels, _ = _with_unknowns()
+    with pytest.raises(ValueError, match="label that means unknown"):
+        OpenWorldRecognizer().fit(samples, labels)
+
+
+def test_known_unknowns_move_the_threshold_and_no_class_mean():
+    near, samples, labels, model = _with_unknowns()
+    model.fit(samples, labels)
+    plain = OpenWorldRecognizer(n_lifted=0).fit(X, Y)
+    assert model.classes_.tolist() == plain.classes_.tolist()
+    np.testing.assert_array_equal(model.statistics_.sums, plain.statistics_.sums)
+    assert np.mean(model.predict(near) == -1) >= np.mean(plain.predict(near) == -1)
+    assert model.threshold_ != plain.threshold_
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.1])
+def test_known_unknowns_learned_in_any_order_or_part_are_the_same(growth):
+    near, samples, labels, model = _with_unknowns(refresh_growth=growth)
+    model.fit(samples, labels)
+    later = clone(model).fit(X, Y)
+    later.learn_unknown(near[::-1][:10]).partial_fit(near[::-1][10:], np.full(20, -1))
+    part = later.without_classes()
+    assert len(part.memory_.kept_unknowns()) == 0
+    for other in (later, later + part, deepcopy(later)):
+        np.testing.assert_array_equal(other.memory_.kept_unknowns(), model.memory_.kept_unknowns())
+        if not growth:
+            assert other.threshold_ == model.threshold_
+
+
+def test_one_class_has_a_threshold_between_it_and_known_unknowns():
+    random = np.random.default_rng(0)
+    samples, unknowns = random.normal(size=(40, 3)), random.normal(size=(40, 3)) + 5
+    with pytest.warns(UserWarning, match="guess"):
+        model = OpenWorldRecognizer(learn_unknowns=True).fit(
+            np.vstack([samples, unknowns]), np.repeat([7, -1], 40)
+        )
+    assert np.mean(model.predict(samples) == 7) > 0.9
+    assert np.mean(model.predict(unknowns) == -1) > 0.9
+
+
+def test_nothing_but_unknowns_cannot_be_fitted():
+    with pytest.raises(ValueError, match="at least 2 samples"):
+        OpenWorldRecognizer(learn_unknowns=True).fit(X, np.full(len(X), -1))

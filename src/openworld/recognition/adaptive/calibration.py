@@ -25,6 +25,7 @@ Codes = NDArray[np.intp]
 TIGHTNESS_WEIGHTS = (0.0, 0.5, 1.0)
 RUNNER_UP_WEIGHTS: tuple[float, ...] = (0.0, 0.25, 0.5)
 N_HALVES = 32
+FEWEST_UNKNOWNS = 20  # known unknowns from which they weigh as much as the classes that play unknown
 PSEUDO_SAMPLES = 15  # of the typical tightness, in the tightness of every class
 _NOISE_UNDONE = 4.0  # noise of a class mean, over its length, of which half the attenuation is undone
 _FEWEST_CLASSES = 4  # fewer say little about angles, and leave no runner-up to an unknown sample
@@ -116,18 +117,31 @@ class Scored(NamedTuple):
         What is compared with the threshold.
     right : bool array of shape (n,)
         Whether the known sample is named right.
+    given : array of shape (m,)
+        The same of known unknowns: samples that a person said are of no class.
     """
 
     known: Doubles
     right: NDArray[np.bool_]
     unknown: Doubles
+    given: Doubles = np.empty(0)
+
+    def all_unknown(self, part: NDArray[np.bool_] | slice = slice(None)) -> Doubles:
+        """Return the scores of a part of the unknown samples, and of known unknowns so often repeated that
+        20 or more of them weigh as much.
+        """
+        unknown = self.unknown[part]
+        if not len(self.given):
+            return unknown
+        times = max(1, round(len(unknown) / max(len(self.given), FEWEST_UNKNOWNS)))
+        return np.concatenate([unknown, np.tile(self.given, times)])
 
 
 def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = False) -> ScoreCalibration:
     """Choose form, weights, threshold and probability of the score.
 
     Every sample counts twice: once as a known sample, left out of covariance, mean and center, and once as
-    an unknown one, with its whole class left out.
+    an unknown one, with its whole class left out. Known unknowns take part in threshold and probability.
 
     Parameters
     ----------
@@ -144,7 +158,7 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
             UserWarning,
             stacklevel=2,
         )
-        return _guess(held_out)
+        return _guess(held_out, objective)
     chosen, scored = max(_candidates(held_out, distances), key=lambda found: round(found[0].quality, 12))
     n_classes, n_dimensions = held_out.means.shape
     # Distances go on growing beyond the known samples; each class that plays unknown shows how far is safe.
@@ -153,14 +167,15 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
     if n_classes < _FEWEST_CLASSES and n_dimensions <= _FEW_DIMENSIONS:
         threshold = min(threshold, _accepting_most(scored, objective))
     missed = 1 - float(np.mean(scored.right & (scored.known > threshold)))
-    both = np.r_[scored.known, scored.unknown]
-    slope, intercept = _logistic(both, np.r_[scored.right, np.zeros(len(scored.unknown), dtype=bool)])
+    unknown = scored.all_unknown()
+    both = np.r_[scored.known, unknown]
+    slope, intercept = _logistic(both, np.r_[scored.right, np.zeros(len(unknown), dtype=bool)])
     return replace(
         chosen,
         threshold=threshold,
         slope=slope,
         intercept=intercept,
-        error=missed + float(np.mean(scored.unknown > threshold)),
+        error=missed + float(np.mean(unknown > threshold)),
     )
 
 
@@ -176,12 +191,17 @@ def _candidates(held_out: HeldOut, distances: bool) -> Iterator[tuple[ScoreCalib
     runner_up = RUNNER_UP_WEIGHTS
     if n_classes < _FEWEST_CLASSES or is_approximate("auto", n_classes):
         runner_up = (0.0,)
-    for ((form, _), top), weight in product(zip(forms, tops, strict=True), runner_up):
+    given = held_out.of_unknowns()
+    similarities = np.empty((0, n_classes)) if given is None else form.similarities(given, n_dimensions)
+    for ((form, penalties), top), weight in product(zip(forms, tops, strict=True), runner_up):
         known, second, right, unknown, unknown_second = top
-        scored = Scored(known, right, unknown)
+        _, of_given, given_second = two_largest(similarities - penalties)
+        scored = Scored(known, right, unknown, of_given)
         if weight:
-            scored = Scored(known - weight * second, right, unknown - weight * unknown_second)
-        yield replace(form, runner_up=weight, quality=oscr_area(*scored)), scored
+            compared = (known - weight * second, right, unknown - weight * unknown_second)
+            scored = Scored(*compared, of_given - weight * given_second)
+        quality = oscr_area(scored.known, scored.right, scored.unknown)
+        yield replace(form, runner_up=weight, quality=quality), scored
 
 
 def _largest_two(
@@ -219,14 +239,21 @@ def _noise(held_out: HeldOut) -> float:
     return float(deviations / max(signal, 0.01 * lengths.mean(), np.finfo(np.float64).tiny))
 
 
-def _guess(held_out: HeldOut) -> ScoreCalibration:
-    """Return a score by distance that accepts what the classes show, or half the way to the next mean."""
+def _guess(held_out: HeldOut, objective: Objective) -> ScoreCalibration:
+    """Return a score by distance that accepts what the classes show, or half the way to the next mean.
+
+    Where there are known unknowns, the threshold is the best one between them and the classes.
+    """
     n_classes, n_dimensions = held_out.means.shape
     form = ScoreCalibration(True, 0.0, 0.0, 0.0, -1.0, threshold=-2.0, slope=1.0, intercept=2.0)
     if len(held_out.codes):
         own = form.similarities(held_out.own(), n_dimensions)[:, 0]
         outer, middle = np.quantile(own, [0.05, 0.5])  # a few may be far off
         threshold = float(outer - max(_MARGIN * (middle - outer), 0.1 * abs(middle)))
+        given = held_out.of_unknowns()
+        if given is not None:
+            unknown = form.similarities(given, n_dimensions).max(axis=1)
+            threshold = -best_threshold(-own, -unknown, objective)[0]
         return replace(form, typical=float(own.mean()), threshold=threshold, intercept=-threshold)
     if n_classes < 2:
         return form
@@ -247,7 +274,7 @@ def _average_threshold(scored: Scored, codes: Codes, objective: Objective, margi
     With few classes the ones that play unknown may all be far away, and any threshold in a wide gap looks
     equally good. There a threshold is not to be much lower than the highest one that looks nearly as good.
     """
-    known, right, unknown = scored
+    known, right = scored.known, scored.right
     _, of_class = np.unique(codes, return_inverse=True)
     means = np.bincount(of_class, known) / np.bincount(of_class)
     ranks = np.argsort(np.argsort(means))  # the names of the classes play no part
@@ -255,7 +282,7 @@ def _average_threshold(scored: Scored, codes: Codes, objective: Objective, margi
 
     def average(slack: float) -> float:
         found = [
-            best_threshold(-known[half], -unknown[half], objective, right[half], slack=slack)[0]
+            best_threshold(-known[half], -scored.all_unknown(half), objective, right[half], slack=slack)[0]
             for half in halves
             if half.any()
         ]

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openworld.recognition.adaptive.memory import ClassMemory, Derived
+from openworld.recognition.adaptive.memory import NOTHING, ClassMemory, Derived
 from openworld.recognition.adaptive.metric import AdaptiveMetric
 from openworld.recognition.adaptive.recognizer import OpenWorldRecognizer
 from openworld.recognition.adaptive.representation import Representation
@@ -18,7 +18,13 @@ from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoringModel
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.recognizer import Judgement
-from openworld.recognition.validation import as_array, check_range, continue_training, unchanged_on_error
+from openworld.recognition.validation import (
+    as_array,
+    check_range,
+    continue_training,
+    split_unknown,
+    unchanged_on_error,
+)
 
 Doubles = NDArray[np.float64]
 
@@ -41,11 +47,13 @@ class StartingMemory(ClassMemory):
         found, codes = self.reservoir.samples(classes, sys.maxsize)
         return np.asarray(found.reshape(-1, self.n_features), dtype=np.float64), classes[codes]
 
-    def add(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
-        """Add labeled samples."""
-        names = list(dict.fromkeys([*self.statistics.labels, *np.unique(labels).tolist()]))
-        self.reservoir.add(samples, labels)
-        self._count(names)
+    def add(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any] = NOTHING) -> None:
+        """Add labeled samples, and samples of no class."""
+        if len(samples):
+            names = list(dict.fromkeys([*self.statistics.labels, *np.unique(labels).tolist()]))
+            self.reservoir.add(samples, labels)
+            self._count(names)
+        super().add(samples[:0], labels[:0], unknowns)
 
     def forget(self, label: Any) -> None:
         """Forget a class."""
@@ -68,10 +76,11 @@ class StartingMemory(ClassMemory):
 
     def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
         """Return a function that undoes the next change, whatever was done of it."""
-        statistics, reservoir = self.statistics, self.reservoir.copy()  # statistics are replaced, not changed
+        statistics = self.statistics  # replaced, not changed
+        reservoir, unknowns = self.reservoir.copy(), self.unknowns.copy()
 
         def restore() -> None:
-            self.statistics, self.reservoir = statistics, reservoir
+            self.statistics, self.reservoir, self.unknowns = statistics, reservoir, unknowns
 
         return restore
 
@@ -134,11 +143,11 @@ class ColdStartRecognizer(OpenWorldRecognizer):
         check_range(samples)
         assert isinstance(self.memory_, StartingMemory)
         undo = self.memory_.restorer(np.unique(labels))
-        self.memory_.add(samples, labels)
+        self.memory_.add(*split_unknown(self, samples, labels))
         if len(self.memory_.statistics) >= FEWEST_CLASSES:
             try:
                 with unchanged_on_error(self):
-                    self._learn_starting_classes(*self.memory_.samples())
+                    self._learn_starting_classes(*self.memory_.samples(), self.memory_.kept_unknowns())
             except BaseException:
                 undo()
                 raise

@@ -63,6 +63,8 @@ class HeldOut:
     counts, shares : arrays of shape (K,)
     per_sample : float
         k: what one sample adds to the shrunk covariance.
+    unknowns : array of shape (m, L), optional
+        Whitened samples of no class, which the statistics do not hold.
     """
 
     samples: Floats
@@ -71,6 +73,15 @@ class HeldOut:
     counts: Doubles
     shares: Doubles
     per_sample: float
+    unknowns: Floats | None = None
+
+    def of_unknowns(self) -> Products | None:
+        """Return the products of the samples of no class and all means; None without such samples."""
+        if self.unknowns is None or not len(self.unknowns):
+            return None
+        mixed = (self.unknowns @ self.means.T).astype(np.float64)
+        squares = _row_products(self.means, self.means)[:, 0]
+        return Products(mixed, _row_products(self.unknowns, self.unknowns), squares, self.counts)
 
     def own(self) -> Products:
         """Return the products of each sample and the mean of the *other* samples of its class, K = 1."""
@@ -167,7 +178,12 @@ class HeldOut:
 
 
 def hold_out(
-    statistics: ClassStatistics, whitening: Whitening, order: Codes, represented: Floats, codes: Codes
+    statistics: ClassStatistics,
+    whitening: Whitening,
+    order: Codes,
+    represented: Floats,
+    codes: Codes,
+    unknowns: Floats | None = None,
 ) -> HeldOut:
     """Whiten class means and samples to judge with.
 
@@ -183,6 +199,8 @@ def hold_out(
         Samples that `statistics` hold, sorted by class. A class of one sample cannot be judged, and with very
         many classes only some are.
     codes : array of shape (n,)
+    unknowns : array of shape (m, L), optional
+        Represented samples of no class.
     """
     counts = statistics.counts[order]
     every = -(-len(codes) * len(order) // _MOST_JUDGED)
@@ -190,7 +208,10 @@ def hold_out(
     means = whitening(statistics.means[order].astype(np.float32))
     samples = represented[judged]
     samples = whitening(samples) if len(samples) else samples
-    return HeldOut(samples, codes[judged], means, counts, centre_weights(counts), whitening.per_sample)
+    if unknowns is not None and len(unknowns):
+        unknowns = whitening(unknowns)
+    shares = centre_weights(counts)
+    return HeldOut(samples, codes[judged], means, counts, shares, whitening.per_sample, unknowns)
 
 
 def _row_products(left: Floats, right: Floats) -> Doubles:

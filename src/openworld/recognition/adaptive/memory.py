@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.index.growing_rows import in_turn
 from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate
@@ -22,9 +22,12 @@ from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoringModel, sorted_classes
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.threshold import Objective
-from openworld.recognition.validation import as_array, as_key, check_labels, check_unknown_label
+from openworld.recognition.validation import as_array, as_key, check_labels, check_range, check_unknown_label
 
 _CALIBRATION_SAMPLES = 3000
+_MOST_UNKNOWNS = 300  # samples of no class that are kept
+_NO_CLASS = ""  # under which they are kept
+NOTHING: NDArray[Any] = np.empty(0)
 
 
 class ClassMemory:
@@ -39,6 +42,8 @@ class ClassMemory:
         Of the lengths of the samples, with the scatter of each class.
     reservoir : Reservoir
         A few samples of each class, for calibration.
+    unknowns : Reservoir
+        Some samples that a person said are of no class, for the threshold.
     """
 
     def __init__(
@@ -47,20 +52,27 @@ class ClassMemory:
         statistics: ClassStatistics,
         lengths: ClassStatistics,
         reservoir: Reservoir,
+        unknowns: Reservoir | None = None,
     ) -> None:
         self.representation, self.statistics = representation, statistics
         self.lengths, self.reservoir = lengths, reservoir
+        self.unknowns = unknowns or Reservoir(_MOST_UNKNOWNS, _MOST_UNKNOWNS, reservoir.dtype)
 
-    def add(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
-        """Add labelled samples, all or nothing."""
-        batch = represented_statistics(self.representation, samples, labels)
-        lengths = length_statistics(samples, labels)
-        self.statistics.check_combines(batch)
+    def add(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any] = NOTHING) -> None:
+        """Add labelled samples, and samples of no class, all or nothing."""
+        batch, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
+        if len(samples):
+            batch = represented_statistics(self.representation, samples, labels)
+            lengths = length_statistics(samples, labels)
+            self.statistics.check_combines(batch)
         restore = self.restorer(batch.labels)
         try:
-            self.statistics += batch
-            self.lengths += lengths
-            self.reservoir.add(samples, labels)
+            if len(samples):
+                self.statistics += batch
+                self.lengths += lengths
+                self.reservoir.add(samples, labels)
+            if len(unknowns):
+                self.unknowns.add(unknowns, np.full(len(unknowns), _NO_CLASS))
         except BaseException:
             restore()
             raise
@@ -68,7 +80,12 @@ class ClassMemory:
     def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
         """Return a function that undoes the next change of these classes, whatever was done of it."""
         names = list(labels)
-        return in_turn([part.restorer(names) for part in (self.statistics, self.lengths, self.reservoir)])
+        parts = [part.restorer(names) for part in (self.statistics, self.lengths, self.reservoir)]
+        return in_turn([*parts, self.unknowns.restorer([_NO_CLASS])])
+
+    def kept_unknowns(self) -> NDArray[Any]:
+        """Return the samples of no class that are kept, shape (m, D); (0,) where there are none."""
+        return self.unknowns.samples(np.array([_NO_CLASS]), _MOST_UNKNOWNS)[0]
 
     def forget(self, label: Any) -> None:
         """Forget a class."""
@@ -92,7 +109,7 @@ class ClassMemory:
     def empty(self) -> ClassMemory:
         """Return a memory of no class with the same representation."""
         nothing = ClassStatistics("pooled"), ClassStatistics("per_class"), self.reservoir.empty()
-        return ClassMemory(self.representation, *nothing)
+        return ClassMemory(self.representation, *nothing, self.unknowns.empty())
 
     def __add__(self, other: ClassMemory) -> ClassMemory:
         if not self.representation.is_same(other.representation):
@@ -101,15 +118,21 @@ class ClassMemory:
             )
         reservoir = self.reservoir.copy()
         reservoir.merge_from(other.reservoir)
+        unknowns = self.unknowns.copy()
+        unknowns.merge_from(other.unknowns)
         statistics, lengths = self.statistics + other.statistics, self.lengths + other.lengths
-        return ClassMemory(self.representation, statistics, lengths, reservoir)
+        return ClassMemory(self.representation, statistics, lengths, reservoir, unknowns)
 
     def calibrate(self, whitening: Whitening, objective: Objective) -> ScoreCalibration:
         """Calibrate on at most a few thousand samples, however many classes there are."""
         classes, order = sorted_classes(self.statistics)
         per_class = int(np.clip(_CALIBRATION_SAMPLES // len(classes), 2, self.reservoir.per_class))
         samples, codes = self.reservoir.samples(classes, per_class)
-        held_out = hold_out(self.statistics, whitening, order, self.representation(samples), codes)
+        unknowns = self.kept_unknowns()
+        represented = self.representation(unknowns) if len(unknowns) else None
+        held_out = hold_out(
+            self.statistics, whitening, order, self.representation(samples), codes, represented
+        )
         return calibrate(held_out, objective, distances=not self.representation.directions)
 
 
@@ -161,6 +184,7 @@ class ClassMemoryMixin:
     memory_: ClassMemory
     metric_: AdaptiveMetric
     unknown_label_: Any
+    refresh_growth: float
     _derived: Derived
 
     @property
@@ -188,6 +212,32 @@ class ClassMemoryMixin:
         self.statistics_.row(label)
         kept, _ = self.reservoir_.samples(np.array([label]), self.reservoir_.per_class)
         return np.asarray(kept.mean(axis=0), dtype=np.float64)
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def learn_unknown(self, X: ArrayLike) -> Self:
+        """Take samples that are of no class into account for the threshold (known unknowns).
+
+        They weigh as much as the classes that play unknown once there are 20 of them; at most 300 are kept,
+        chosen by hash, so that their order makes no difference. No class mean changes. With `refresh_growth`
+        the threshold moves at the next refresh.
+        """
+        check_is_fitted(self)
+        samples = self._checked(X)
+        check_range(samples)
+        return self._learn(samples[:0], self.classes_[:0], samples)
+
+    def _learn(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]) -> Self:
+        derived = self._derived.after_learning(np.unique(labels))
+        if not len(samples) and not self.refresh_growth:
+            derived = Derived()
+        self.memory_.add(samples, labels, unknowns)  # all or nothing
+        self._derived = derived
+        return self
+
+    def _checked(self, X: ArrayLike) -> NDArray[Any]:
+        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
+        return samples
 
     # -- correcting -------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.choice import choose_metric
@@ -31,6 +31,7 @@ from openworld.recognition.validation import (
     check_announced,
     check_range,
     continue_training,
+    split_unknown,
     start_training,
     unchanged_on_error,
 )
@@ -73,6 +74,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     refresh_growth : float, default=0.0
         Relative growth of the number of samples that triggers a refresh of metric and threshold. 0 refreshes
         after every change, so that the model depends only on what was learned; 0.1 spreads the cost.
+    learn_unknowns : bool, default=False
+        Whether `fit` and `partial_fit` accept samples with the unknown label, as `learn_unknown` does.
     unknown_label : label, optional
         What `predict` answers for unknown: by default -1 for numbers and "unknown" for text.
     random_state : int, default=0
@@ -125,6 +128,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         "n_lifted": [Interval(Integral, 0, None, closed="left")],
         "reservoir_size": [Interval(Integral, 1, None, closed="left")],
         "refresh_growth": [Interval(Real, 0, None, closed="left")],
+        "learn_unknowns": ["boolean"],
         "unknown_label": "no_validation",
         "random_state": "no_validation",
     }
@@ -137,6 +141,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         n_lifted: int = 2000,
         reservoir_size: int = 12,
         refresh_growth: float = 0.0,
+        learn_unknowns: bool = False,
         unknown_label: Any = None,
         random_state: int = 0,
     ) -> None:
@@ -145,6 +150,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         self.n_lifted = n_lifted
         self.reservoir_size = reservoir_size
         self.refresh_growth = refresh_growth
+        self.learn_unknowns = learn_unknowns
         self.unknown_label = unknown_label
         self.random_state = random_state
 
@@ -158,7 +164,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         X : array of shape (n, D)
         y : array of shape (n,)
             Labels of one class or more. With one class, or one sample of each, a warning says that the
-            threshold is a guess.
+            threshold is a guess. With `learn_unknowns` the unknown label marks samples of no class.
 
         Returns
         -------
@@ -168,12 +174,17 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         with unchanged_on_error(self):
             samples, labels = start_training(self, X, y)
             check_range(samples)
+            samples, labels, unknowns = split_unknown(self, samples, labels)
             if len(samples) < 2:
-                raise ValueError("OpenWorldRecognizer needs at least 2 samples to start with; got 1 sample.")
-            self._learn_starting_classes(samples, labels)
+                raise ValueError(
+                    f"OpenWorldRecognizer needs at least 2 samples to start with; got {len(samples)} sample."
+                )
+            self._learn_starting_classes(samples, labels, unknowns)
         return self
 
-    def _learn_starting_classes(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
+    def _learn_starting_classes(
+        self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]
+    ) -> None:
         """Learn them in the representation that tells known from unknown best; of equals the simplest."""
         reservoir = Reservoir(self.reservoir_size, dtype=precise_enough(samples))
         reservoir.add(samples, labels)
@@ -186,6 +197,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         self.metric_.fit_statistics(samples, labels)
         representation, statistics = self.metric_.representation_, self.metric_.statistics_
         self.memory_ = ClassMemory(representation, statistics, lengths, reservoir)
+        self.memory_.add(samples[:0], labels[:0], unknowns)
         self._derived = Derived()
         self._current()
 
@@ -208,10 +220,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
             return self.fit(X, y)
         samples, labels = continue_training(self, X, y, classes)
         check_range(samples)
-        derived = self._derived.after_learning(np.unique(labels))
-        self.memory_.add(samples, labels)  # all or nothing
-        self._derived = derived
-        return self
+        return self._learn(*split_unknown(self, samples, labels))
 
     # -- recognizing ------------------------------------------------------------------------------
 
@@ -348,10 +357,6 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         """
         judged = self.judge(X, n)
         return judged.nearest, judged.distances
-
-    def _checked(self, X: ArrayLike) -> NDArray[Any]:
-        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
-        return samples
 
     # -- what predictions read, computed when it is first needed after a change --------------------
 
