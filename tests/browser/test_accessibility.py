@@ -16,6 +16,7 @@ PAGES = (
     "/dashboard",
     "/history",
     "/docs",
+    "/data",
     "/login",
     "/no-such-page",
 )

@@ -11,18 +11,29 @@ import typer
 from openworld.cli.database import DatabaseOption, plain_errors
 from openworld.cli.options import JsonOption
 
-_FORMS = "model (.ow), labelled samples (.npz or .ndjson) or the event log (.ndjson)"
+_FORMS = (
+    "model (.ow), labelled samples (.csv, .parquet, .zip or a folder with one sub-folder per class, .json "
+    "for Label Studio, .npz, .ndjson) or the event log (.ndjson)"
+)
 
 
 def export(
     what: Annotated[str, typer.Argument(help="model, labelled or log.")],
-    output: Annotated[Path, typer.Argument(help="The file to write: .ow, .npz or .ndjson.")],
+    output: Annotated[
+        Path,
+        typer.Argument(
+            help="The file to write. model: .ow; log: .ndjson; labelled: .csv, .parquet, .zip or a folder "
+            "(one sub-folder per class), .json (Label Studio), .npz or .ndjson."
+        ),
+    ],
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the model, the labelled samples or the log of a database to a file.
 
     openworld export model animals.ow --database sqlite:///animals.db
+
+    openworld export labelled photos/ --database sqlite:///animals.db    (openworld fit photos/ reads it)
     """
     from openworld.cli.console import messages, need
     from openworld.cli.loading import require_folder
@@ -44,7 +55,7 @@ def export(
         except DamagedError as error:
             _export_readable(url, what, output, error)
     if as_json:
-        typer.echo(json.dumps({"what": what, "file": str(output), "bytes": output.stat().st_size}))
+        typer.echo(json.dumps({"what": what, "file": str(output), "bytes": _size(output)}))
     else:
         messages.print(f"Wrote {output}.")
 
@@ -61,3 +72,8 @@ def _export_readable(url: str, what: str, output: Path, error: Exception) -> Non
         raise ValueError(f"Nothing of the {what} can be read: restore a backup. {error}") from error
     found = "the newest model" if what == "model" else f"{n} {'events' if what == 'log' else 'samples'}"
     messages.print(f"The database is damaged. This is what could be read of it: {found}.", style="yellow")
+
+
+def _size(output: Path) -> int:
+    files = output.rglob("*") if output.is_dir() else [output]
+    return sum(file.stat().st_size for file in files if file.is_file())

@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from tempfile import TemporaryFile
+from typing import Annotated, Literal
+from zipfile import ZipFile
 
-import numpy as np
 from fastapi import APIRouter, Query, Response
 from starlette.responses import StreamingResponse
 
 from openworld.service.api.errors import errors
 from openworld.service.auth.authorization import Viewer
+from openworld.service.labelled_files import LABELLED_FORMS, json_line
 from openworld.service.state import Service
 from openworld.service.world import World
 
 router = APIRouter(prefix="/v1/export", tags=["export"], responses=errors(401, 403, 422, 429))
 
 NDJSON, BINARY = "application/x-ndjson", "application/octet-stream"
+_LABELLED_FILES = {
+    "ndjson": ("labelled.ndjson", NDJSON),
+    "npz": ("labelled.npz", BINARY),
+    "csv": ("labelled.csv", "text/csv"),
+    "parquet": ("labelled.parquet", BINARY),
+    "zip": ("labelled.zip", "application/zip"),
+    "label-studio": ("label-studio.json", "application/json"),
+}
+_MEDIA_TYPES: dict[str, dict[str, object]] = {media_type: {} for _, media_type in _LABELLED_FILES.values()}
 
 
-@router.get("/labelled", response_class=Response, responses={200: {"content": {NDJSON: {}, BINARY: {}}}})
+@router.get("/labelled", response_class=Response, responses={200: {"content": _MEDIA_TYPES}})
 def export_labelled(
     service: Service,
     _: Viewer,
-    format: Annotated[Literal["ndjson", "npz"], Query(description="Lines of JSON, or X and y.")] = "ndjson",
+    format: Annotated[
+        Literal["ndjson", "npz", "csv", "parquet", "zip", "label-studio"],
+        Query(
+            description="Lines of JSON; arrays X and y; tables; a zip with a folder for each class; tasks of "
+            "Label Studio."
+        ),
+    ] = "ndjson",
 ) -> Response:
-    """Return every labelled sample with its feature."""
-    if format == "npz":
-        return _file(labelled_npz(service.world), "labelled.npz", BINARY)
-    return _file(labelled_lines(service.world), "labelled.ndjson", NDJSON)
+    """Return every labelled sample."""
+    return _file(LABELLED_FORMS[format](service.world), *_LABELLED_FILES[format])
 
 
 @router.get("/log", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
@@ -56,29 +68,10 @@ def _file(parts: Iterator[bytes], name: str, media_type: str) -> Response:
 # -- formats --------------------------------------------------------------------------------------
 
 
-def labelled_lines(world: World) -> Iterator[bytes]:
-    """Yield every labelled sample with its feature as a line of JSON."""
-    for sample, feature in world.pool.labelled():
-        yield _line({**dataclasses.asdict(sample), "feature": feature.tolist()})
-
-
-def labelled_npz(world: World) -> Iterator[bytes]:
-    """Yield the labelled samples as a .npz file with X, y and ids."""
-    found = list(world.pool.labelled())
-    file = io.BytesIO()
-    np.savez(
-        file,
-        X=np.array([feature for _, feature in found]).reshape(len(found), world.model.n_features),
-        y=np.array([sample.label for sample, _ in found], dtype=str),
-        ids=np.array([sample.id for sample, _ in found], dtype=np.int64),
-    )
-    yield file.getvalue()
-
-
 def log_lines(world: World) -> Iterator[bytes]:
     """Yield every event as a line of JSON, oldest first."""
     for event in world.history.export():
-        yield _line(dataclasses.asdict(event))
+        yield json_line(dataclasses.asdict(event))
 
 
 def model_file(world: World) -> Iterator[bytes]:
@@ -88,23 +81,20 @@ def model_file(world: World) -> Iterator[bytes]:
 
 FORMS: dict[tuple[str, str], Callable[[World], Iterator[bytes]]] = {
     ("model", ".ow"): model_file,
-    ("labelled", ".ndjson"): labelled_lines,
-    ("labelled", ".npz"): labelled_npz,
+    ("labelled", ".json"): LABELLED_FORMS["label-studio"],
+    ("labelled", ""): LABELLED_FORMS["zip"],  # unpacked into a folder
+    **{("labelled", f".{name}"): form for name, form in LABELLED_FORMS.items() if name != "label-studio"},
     ("log", ".ndjson"): log_lines,
 }
 
 
 def write(world: World, what: str, path: Path) -> None:
-    """Write one of `FORMS` to a file."""
-    with path.open("wb") as file:
-        file.writelines(FORMS[what, path.suffix](world))
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, default=_plain, ensure_ascii=False).encode() + b"\n"
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} cannot be exported.")
+    """Write one of `FORMS` to a file; without an ending, to a folder."""
+    parts = FORMS[what, path.suffix](world)
+    if path.suffix:
+        with path.open("wb") as file:
+            file.writelines(parts)
+        return
+    with TemporaryFile() as packed:
+        packed.writelines(parts)
+        ZipFile(packed).extractall(path)

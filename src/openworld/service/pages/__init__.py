@@ -8,6 +8,7 @@ from openworld.service.pages import (
     api_docs,
     classes,
     dashboard,
+    data,
     history,
     page,
     recognized,
@@ -20,7 +21,7 @@ from openworld.service.pages import (
 def page_router() -> APIRouter:
     """Return the routes of the pages; all but login and static files need a person who may look."""
     router = APIRouter(include_in_schema=False)
-    for module in (unknowns, recognized, workbench, classes, try_it, dashboard, history, api_docs):
+    for module in (unknowns, recognized, workbench, classes, try_it, dashboard, data, history, api_docs):
         router.include_router(module.router, dependencies=[Depends(page.person)])
     router.include_router(page.router)
     return router

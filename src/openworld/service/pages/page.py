@@ -24,6 +24,7 @@ _NAVIGATION = (
     ("/try", "Try it"),
     ("/dashboard", "Dashboard"),
     ("/history", "History"),
+    ("/data", "Data"),
     ("/docs", "API"),
 )
 

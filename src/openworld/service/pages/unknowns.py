@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from openworld.service.clusters import Order
+from openworld.service.pages.data import kind_of
 from openworld.service.pages.page import numbers, page, person, render, world_of
 from openworld.service.results import Cluster, PoolFilter
 from openworld.service.schemas import Id
@@ -33,6 +34,7 @@ def unknowns(request: Request, order: Order = "gain") -> HTMLResponse:
         unclustered=world.pool.count(PoolFilter(clustered=False)),
         n_classes=len(world.classes.all()),
         n_features=world.model.n_features,
+        kind=kind_of(request),
         finer=clustering.finer,
         has_run=not clustering.state.running and (bool(clusters) or clustering.has_run),
         **_cards(world, clusters, 0, person(request).name, order),

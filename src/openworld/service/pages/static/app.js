@@ -2,6 +2,7 @@
 
 import { send } from "./outbox.js";
 import { clusterList } from "./cluster_list.js";
+import { importPage } from "./import_files.js";
 import { listen } from "./live.js";
 import { CHANGING, isLocked, lock } from "./lease.js";
 import { mapPage } from "./map.js";
@@ -98,6 +99,9 @@ function sendAct({ dataset }, body) {
   dialog.close();
   act({ method, path, body, title: dataset.title }, then);
 }
+
+const importing = document.getElementById("import");
+if (importing) importPage(importing);
 
 addEventListener("load", () => {
   document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });

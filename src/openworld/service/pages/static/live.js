@@ -44,7 +44,8 @@ function showClustering({ done, total }) {
 
 /** Show the new clusters, as soon as nobody is in the middle of something. */
 function refreshClusters() {
-  const listed = document.querySelector("#grid[data-kind=clusters], main > .empty") && location.pathname === "/";
+  const importing = document.querySelector("#import-progress:not([hidden])");  // a reload would end it
+  const listed = document.querySelector("#grid[data-kind=clusters], main > .empty") && location.pathname === "/" && !importing;
   const busy = document.querySelector('#grid [aria-selected="true"], .toast, dialog[open], input:focus');
   clearTimeout(refreshing);
   if (listed && (busy || scrollY > 100)) refreshing = setTimeout(refreshClusters, LOOK_AGAIN);

@@ -1,0 +1,193 @@
+"""Labeled samples as files: a table, folders of pictures or texts, tasks of Label Studio, arrays."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from tempfile import SpooledTemporaryFile
+from typing import Any
+
+import numpy as np
+
+from openworld.data import label_studio
+from openworld.service.inputs import media_type
+from openworld.service.results import NotFound, Refused, Sample
+from openworld.service.world import World
+
+_ROWS_AT_ONCE = 500
+_IN_MEMORY = 1 << 24
+_PIECE = 1 << 18
+_COLUMNS = ("id", "label", "text", "source", "who", "labelled_at")
+# In the name of a folder these mean something to some system; % so that two labels stay two.
+_UNSAFE = re.compile(r'[%/\\:*?"<>|\x00-\x1f]|^\.|[. ]$')
+
+
+def as_lines(world: World) -> Iterator[bytes]:
+    """Yield every labeled sample with its feature as a line of JSON."""
+    for sample, feature in world.pool.labelled():
+        yield json_line({**dataclasses.asdict(sample), "feature": feature.tolist()})
+
+
+def as_arrays(world: World) -> Iterator[bytes]:
+    """Yield the labeled samples as a .npz file with X, y and ids."""
+    found = list(world.pool.labelled())
+    file = io.BytesIO()
+    np.savez(
+        file,
+        X=np.array([feature for _, feature in found]).reshape(len(found), world.model.n_features),
+        y=np.array([sample.label for sample, _ in found], dtype=str),
+        ids=np.array([sample.id for sample, _ in found], dtype=np.int64),
+    )
+    yield file.getvalue()
+
+
+def as_csv(world: World) -> Iterator[bytes]:
+    """Yield a table: of texts, of numbers, or of where pictures came from."""
+    of_vectors = world.model.extractor is None
+    names = [f"f{i}" for i in range(world.model.n_features)]
+    yield _csv_line(["id", "label", *names] if of_vectors else _COLUMNS)
+    for sample, feature in world.pool.labelled():
+        if of_vectors:
+            yield _csv_line([sample.id, sample.label, *feature.tolist()])
+        else:
+            yield _csv_line([_plain(getattr(sample, name)) for name in _COLUMNS])
+
+
+def _csv_line(values: Iterable[Any]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow("" if value is None else value for value in values)
+    return line.getvalue().encode()
+
+
+def as_parquet(world: World) -> Iterator[bytes]:
+    """Return a table with the text or the picture, and the feature, of each sample."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise Refused("Writing .parquet needs pyarrow: pip install openworld[evaluate]") from error
+    kinds = _kinds(world)
+    fields = [("id", pa.int64()), ("label", pa.string()), ("features", pa.list_(pa.float64()))]
+    if kinds & {"image", "text"}:  # a table of vectors is read again only if it has nothing but numbers
+        fields += [("source", pa.string()), ("who", pa.string()), ("labelled_at", pa.timestamp("us", "UTC"))]
+    fields += [("text", pa.string())] if "text" in kinds else []
+    fields += [("image", pa.binary())] if kinds == {"image"} else []
+    schema = pa.schema(fields)
+
+    def row(sample: Sample, feature: Any) -> dict[str, Any]:
+        values = {**dataclasses.asdict(sample), "features": feature.tolist()}
+        values["image"] = _picture(world, sample) if "image" in schema.names else None
+        return {name: values[name] for name in schema.names}
+
+    def parts() -> Iterator[bytes]:
+        with SpooledTemporaryFile(_IN_MEMORY) as file:
+            with pq.ParquetWriter(file, schema) as writer:
+                rows: list[dict[str, Any]] = []
+                for sample, feature in world.pool.labelled():
+                    rows.append(row(sample, feature))
+                    if len(rows) == _ROWS_AT_ONCE:
+                        writer.write_table(pa.Table.from_pylist(rows, schema))
+                        rows = []
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+            yield from _pieces(file)
+
+    return parts()
+
+
+def as_folders(world: World) -> Iterator[bytes]:
+    """Return a .zip with a folder for each class: pictures as they are stored, texts as .txt files."""
+    _require_items(world, "Folders")
+
+    def parts() -> Iterator[bytes]:
+        with SpooledTemporaryFile(_IN_MEMORY) as file:
+            with zipfile.ZipFile(file, "w") as archive:
+                for sample, _ in world.pool.labelled():
+                    picture = _picture(world, sample)
+                    content = sample.text.encode() if sample.text else picture
+                    if content is not None:
+                        ending = "txt" if sample.text else media_type(content).rpartition("/")[2]
+                        name = (
+                            f"{folder_name(sample.label or '')}/{sample.id}.{ending.replace('jpeg', 'jpg')}"
+                        )
+                        archive.writestr(name, content)
+            yield from _pieces(file)
+
+    return parts()
+
+
+def as_tasks(world: World) -> Iterator[bytes]:
+    """Return tasks of Label Studio with their choices; pictures are in them, as data URLs."""
+    _require_items(world, "Tasks of Label Studio")
+
+    def parts() -> Iterator[bytes]:
+        before = b"["
+        for sample, _ in world.pool.labelled():
+            picture = None if sample.text else _picture(world, sample)
+            if sample.text:
+                data = {label_studio.TEXT: sample.text}
+            elif picture is not None:
+                data = {label_studio.IMAGE: label_studio.data_url(picture, media_type(picture))}
+            else:
+                continue
+            task = label_studio.task(sample.id, data, sample.label or "")
+            yield before + json.dumps(task, ensure_ascii=False).encode()
+            before = b",\n"
+        yield b"[]" if before == b"[" else b"]"
+
+    return parts()
+
+
+def folder_name(label: str) -> str:
+    """Return a label as the name of a folder that every system takes, different for different labels."""
+    return _UNSAFE.sub(lambda found: f"%{ord(found.group()):02X}", label)
+
+
+def json_line(record: dict[str, Any]) -> bytes:
+    """Return a record as a line of JSON."""
+    return json.dumps(record, default=_plain, ensure_ascii=False).encode() + b"\n"
+
+
+def _kinds(world: World) -> set[str]:
+    return {sample.kind for sample, _ in world.pool.labelled()}
+
+
+def _require_items(world: World, what: str) -> None:
+    if world.model.extractor is None and not _kinds(world) & {"image", "text"}:
+        raise Refused(f"{what} hold pictures or texts, and these samples are vectors: take csv or parquet.")
+
+
+def _picture(world: World, sample: Sample) -> bytes | None:
+    try:
+        return world.pool.preview(sample.id) if sample.has_thumbnail else None
+    except NotFound:  # it was erased meanwhile
+        return None
+
+
+def _pieces(file: Any) -> Iterator[bytes]:
+    file.seek(0)
+    read: Callable[[], bytes] = lambda: file.read(_PIECE)  # noqa: E731
+    yield from iter(read, b"")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be exported.")
+
+
+LABELLED_FORMS: dict[str, Callable[[World], Iterator[bytes]]] = {
+    "ndjson": as_lines,
+    "npz": as_arrays,
+    "csv": as_csv,
+    "parquet": as_parquet,
+    "zip": as_folders,
+    "label-studio": as_tasks,
+}
