@@ -28,6 +28,9 @@ def export_readable(database: Path, what: str, output: Path) -> int:
 
     A model is that of the newest snapshot that can be read: the events after it are in the log.
     """
+    if (what, output.suffix) not in _WRITERS:
+        forms = ", ".join(f"{one} to {ending}" for one, ending in _WRITERS)
+        raise ValueError(f"The database is damaged. What can be read of it is written as {forms}.")
     with TemporaryDirectory(dir=output.parent) as folder:
         copy = Path(folder) / "copy.db"
         for end in ("", "-wal"):
