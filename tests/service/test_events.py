@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from openworld.service.events import (
 )
 from openworld.service.live_model import ModelChange, apply_change, copy
 from openworld.service.results import Refused
+from openworld.service.settings import WorldSettings
+from openworld.service.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")
 Draw = Callable[..., NDArray[np.float32]]
@@ -129,6 +132,7 @@ def test_events_are_read_from_their_kind_and_payload() -> None:
         "label": {"samples": [1, 2], "label": "a"},
         "accept": {"samples": [1], "label": "a"},
         "dismiss": {"samples": [1], "reason": "blurred"},
+        "dismiss_unknown": {"samples": [1], "reason": "not a class"},
         "feedback": {
             "samples": [1, 2],
             "labels": ["a", None],
@@ -182,3 +186,24 @@ def test_an_event_that_the_model_cannot_take_is_refused_with_the_reason(
     ):
         with pytest.raises(Refused, match=reason):
             apply_change(models("0"), change)
+
+
+def test_dismissed_samples_are_known_unknowns_and_undo_takes_that_back(
+    tmp_path: Path, things: Draw, models: Callable[[str], Any]
+) -> None:
+    with World.open(
+        f"sqlite:///{tmp_path / 'world.db'}", models("0"), WorldSettings(learn_unknowns=True)
+    ) as world:
+        probe = np.vstack([things(kind, 3, 99) for kind in range(12)])
+        before = world.recognize(probe, remember=False).judgement
+        world.recognize(things(7, 25))
+        ids = world.pool.ids()
+        assert len(ids) > 5
+        world.labels.dismiss(ids, "not a class", "ann")
+        world.recognize(things(7, 25))
+        assert world.pool.count() == 0  # they do not come back
+        after = world.recognize(probe, remember=False).judgement
+        assert after.threshold != before.threshold
+        world.history.undo("ann")
+        assert world.recognize(probe, remember=False).judgement.threshold == before.threshold
+        assert world.pool.count() == len(ids)

@@ -88,6 +88,7 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
             lease_seconds=settings.lease_seconds,
             keep_random=settings.keep_random,
             keep_below=settings.keep_below,
+            learn_unknowns=settings.learn_unknowns,
             max_recognized=settings.max_recognized,
             recognized_days=settings.recognized_days,
             max_previews=settings.max_previews,

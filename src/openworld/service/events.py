@@ -205,6 +205,28 @@ class DismissEvent(WorldEvent):
 
 
 @dataclass(frozen=True)
+class DismissUnknownEvent(DismissEvent):
+    """Samples were taken out of the pool, and the threshold takes them into account as known unknowns.
+
+    A kind of its own: what "dismiss" stands for in stored logs never changed a model.
+    """
+
+    kind: ClassVar[str] = "dismiss_unknown"
+    changes_model: ClassVar[bool] = True
+
+    @property
+    def learned(self) -> Sequence[int]:
+        """The samples dismissed."""
+        return self.samples
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Learn that the samples are of no class."""
+        if not isinstance(model, OpenWorldRecognizer):
+            raise TypeError(f"A {type(model).__name__} does not learn known unknowns.")
+        model.learn_unknown(features)
+
+
+@dataclass(frozen=True)
 class FeedbackEvent(WorldEvent):
     """Recognized samples were reviewed: what the model answered, and what is true.
 
@@ -458,6 +480,7 @@ EVENT_KINDS: dict[str, type[WorldEvent]] = {
         LabelEvent,
         AcceptEvent,
         DismissEvent,
+        DismissUnknownEvent,
         FeedbackEvent,
         DescribeEvent,
         RenameEvent,

@@ -10,8 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
+from openworld.recognition import OpenWorldRecognizer
 from openworld.service.event_log import EventLog
-from openworld.service.events import AcceptEvent, DismissEvent, LabelEvent, LearnEvent, WorldEvent
+from openworld.service.events import (
+    AcceptEvent,
+    DismissEvent,
+    DismissUnknownEvent,
+    LabelEvent,
+    LearnEvent,
+    WorldEvent,
+)
 from openworld.service.recognition import as_features, check_items
 from openworld.service.results import (
     Conflict,
@@ -32,8 +40,8 @@ from openworld.store.samples import NewSample, Verdict
 class Labels:
     """The labels that people give to samples."""
 
-    def __init__(self, log: EventLog, n_nearest: int) -> None:
-        self._log, self._n_nearest = log, n_nearest
+    def __init__(self, log: EventLog, n_nearest: int, learn_unknowns: bool = False) -> None:
+        self._log, self._n_nearest, self._learn_unknowns = log, n_nearest, learn_unknowns
         self._database = log.database
 
     def learn(
@@ -137,7 +145,14 @@ class Labels:
                 if sample.state == "labelled":
                     raise Conflict(f"Sample {sample.id} is labelled {sample.label!r}: undo that label first.")
             ids = [sample.id for sample in found if sample.state != "dismissed"]
-            return self._log.append(DismissEvent(ids, reason), who) if ids else self._nothing(DismissEvent)
+            kind = self._kind_of_dismissal()
+            return self._log.append(kind(ids, reason), who) if ids else self._nothing(kind)
+
+    def _kind_of_dismissal(self) -> type[DismissEvent]:
+        """Return the event that also teaches the model, where the settings and the model allow that."""
+        with self._log.model.reading() as (model, _):
+            learns = self._learn_unknowns and isinstance(model, OpenWorldRecognizer)
+        return DismissUnknownEvent if learns else DismissEvent
 
     def preview(self, sample_ids: Sequence[int], label: str) -> Preview:
         """Tell what labelling these samples would change, without doing it."""

@@ -43,6 +43,8 @@ class WorldSettings:
         Recognized samples that are kept for review: a random share, and those with a smaller membership.
     max_recognized, recognized_days : int, float
         How many of these are kept at most, and for how long, unless a person has reviewed them.
+    learn_unknowns : bool
+        Whether dismissed samples count as unknown when the threshold is found.
     max_previews : int
         Samples whose preview is kept, the newest; older ones keep their thumbnail.
     """
@@ -57,6 +59,7 @@ class WorldSettings:
     keep_below: float = 0.0
     max_recognized: int = 20_000
     recognized_days: float = 30.0
+    learn_unknowns: bool = False
     max_previews: int = 20_000
 
 
@@ -122,6 +125,9 @@ class ServiceSettings(BaseSettings):
     )
     keep_random: float = Field(
         0.02, ge=0, le=1, description="Share of recognized samples kept at random, to estimate the accuracy."
+    )
+    learn_unknowns: bool = Field(
+        True, description="Dismissed samples count as unknown when the threshold is found."
     )
     keep_below: float = Field(
         0.8, ge=0, le=1, description="Recognized samples with a smaller membership are kept for review."

@@ -86,7 +86,7 @@ class World:
             raise
         self.model = log.model
         self.pool = Pool(self._database)
-        self.labels = Labels(log, settings.n_nearest)
+        self.labels = Labels(log, settings.n_nearest, settings.learn_unknowns)
         self.classes = Classes(log)
         self.clusters = Clusters(log, self.notifications, settings.lease_seconds)
         self.history = History(log)
