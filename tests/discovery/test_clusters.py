@@ -80,6 +80,14 @@ def test_many_classes_never_become_one_cluster_even_far_from_the_origin(n_classe
     assert adjusted_rand_score(truth, singletons(labels_of(found, len(truth)))) > 0.5
 
 
+@pytest.mark.parametrize("n_features", [100, 400])
+def test_noise_is_one_cluster_or_none(n_features):
+    noise = np.random.default_rng(0).normal(size=(400, n_features))
+    known, codes = blobs([8] * 20, n_features=n_features, noise=1.0)
+    for held_out in (None, KnownSamples(known, codes)):
+        assert len(find_clusters(noise, np.arange(400), known=held_out).clusters) <= 1
+
+
 @settings(max_examples=20)
 @given(st.integers(2, 60), st.integers(5, 20), st.floats(0.1, 3.0), st.integers(0, 99), st.integers(-3, 3))
 def test_no_cluster_takes_most_of_a_pool_of_many_classes(n_classes, size, noise, seed, finer):

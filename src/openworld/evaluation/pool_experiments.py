@@ -18,6 +18,7 @@ from jinja2 import Environment
 from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from threadpoolctl import threadpool_limits
 
 from openworld._version import __version__
@@ -202,6 +203,7 @@ def _loop_figure(rows: list[Row]) -> Figure:
                 values = [_mean(some, round=step, measure=measure) for step in steps]
                 panel.plot(places, values, "o-", color=color, label=method, markersize=4)
             panel.set(xscale="log", xlabel=LOOP_SPENT[spent], title=f"{data}: {measure}", ylim=(0, None))
+            panel.xaxis.set_minor_formatter(NullFormatter())
     figure.tight_layout()
     figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=2, loc="upper center",
                   bbox_to_anchor=(0.5, 0.0), frameon=False)  # fmt: skip
