@@ -133,7 +133,8 @@ def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any
     expect(page.locator("#outcome")).to_contain_text("Renamed to “ring/2”.")
     assert site.recognizes("circle") == ["ring/2"] * 3
     edit("ring/2")
-    dialog.get_by_label("Merge into").fill("square")
+    expect(dialog.locator("#into optgroup").first.locator("option").first).to_contain_text("distance")
+    dialog.get_by_label("Merge into").select_option("square")
     dialog.get_by_role("button", name="Merge").click()
     expect(page.locator(".card")).to_have_count(2)
     edit("cross")
@@ -144,6 +145,30 @@ def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any
     expect(page.locator(".card")).to_have_count(2)
     page.locator("#search").fill("squ")
     expect(page.locator(".card")).to_have_count(1)
+
+
+def test_the_samples_of_a_class_are_moved_and_removed(site: Any, tabs: Any) -> None:
+    ids = site.world.pool.ids()[:14]
+    site.world.labels.label(ids, "triangle", "local")
+    page = tabs(site).open("/classes")
+    page.locator(".card", has=page.locator(".title", has_text="triangle")).click()
+    page.get_by_role("link", name="Samples and confusions").click()
+    expect(page.locator("h1")).to_have_text("triangle")
+    tiles = page.locator(".tile")
+    expect(tiles).to_have_count(14)
+    expect(page.locator("section", has=page.get_by_role("heading", name="Confused with"))).to_contain_text(
+        "square"
+    )
+    tiles.nth(0).click()
+    page.keyboard.press("u")
+    expect(tiles).to_have_count(13, timeout=20_000)
+    assert site.world.pool.get(ids[0]).label is None
+    tiles.nth(0).click()
+    page.get_by_label("What is it?").fill("wedge")
+    page.keyboard.press("Enter")
+    expect(page.locator("#outcome")).to_contain_text("Learned “wedge” from 1 sample.", timeout=20_000)
+    expect(tiles).to_have_count(12)
+    assert site.world.pool.get(ids[1]).label == "wedge"
 
 
 def test_dashboard_is_live_and_goes_back(site: Any, tabs: Any) -> None:

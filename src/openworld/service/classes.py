@@ -36,16 +36,19 @@ class Classes:
         with self._log.model.reading() as (model, _):
             _check_known(model, label)
             count = model.statistics_.count(label)
-            labels, distances = model.nearest_classes(model.class_mean(label)[np.newaxis], 2)
-        others = [
-            Near(name, distance)
-            for name, distance in zip(labels[0].tolist(), distances[0].tolist(), strict=True)
-            if name != label
-        ]
+        others = self.similar(label, 1)
         with self._database.read() as connection:
             text = get_descriptions(connection).get(label)
             shown, _ = pool.page(connection, PoolFilter(state="labelled", label=label), None, examples)
         return ClassInfo(label, count, text, others[0] if others else None, tuple(s.id for s in shown))
+
+    def similar(self, label: str, n: int = 5) -> list[Near]:
+        """Return the classes nearest to one, nearest first: what to merge it with, or confuse it with."""
+        with self._log.model.reading() as (model, _):
+            _check_known(model, label)
+            labels, distances = model.nearest_classes(model.class_mean(label)[np.newaxis], n + 1)
+        pairs = zip(labels[0].tolist(), distances[0].tolist(), strict=True)
+        return [Near(str(name), distance) for name, distance in pairs if name != label][:n]
 
     def describe(self, label: str, text: str, who: str) -> Outcome:
         """Set the description of a class."""

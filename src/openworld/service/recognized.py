@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,18 @@ class Quality:
     reviewed: int
 
 
+@dataclass(frozen=True)
+class Confusion:
+    """How often a class and another one (None: unknown) were confused, by reviews.
+
+    `taken_for_it` samples of the other were called this class, `called_other` of this class the other.
+    """
+
+    other: str | None
+    taken_for_it: int
+    called_other: int
+
+
 class RecognizedSamples:
     """The recognized samples that were kept, and what people say about them."""
 
@@ -112,6 +125,16 @@ class RecognizedSamples:
             in_effect = set(events_in_effect(self._log.headers))
             ids = [h.id for h in self._log.headers if h.kind == FeedbackEvent.kind and h.id in in_effect]
             return [record.payload for record in events.read(connection, ids)]
+
+    def confused_with(self, label: str) -> list[Confusion]:
+        """Return what reviews say a class is confused with, most often first."""
+        rows = [row for payload in self._payloads() for row in _rows(payload)]
+        wrong = Counter((answer, true) for answer, true, _ in rows if answer != true)
+        others = {true for answer, true in wrong if answer == label} | {
+            a for a, true in wrong if true == label
+        }
+        found = [Confusion(other, wrong[label, other], wrong[str(other), label]) for other in others]
+        return sorted(found, key=lambda one: (-one.taken_for_it - one.called_other, str(one.other)))
 
     def quality(self) -> list[Quality]:
         """Estimate how often recognition is right: first of all classes together, then of each class."""

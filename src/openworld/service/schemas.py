@@ -186,6 +186,13 @@ class EventBody(Body):
     event_id: Id | None = None
 
 
+class RelabelBody(Body):
+    """Labelled samples, and the class they are to move to."""
+
+    sample_ids: Ids
+    label: str | None = Field(None, description="The class; without one they return to the unknown pool.")
+
+
 class LoginBody(Body):
     """A key; or, while the service has no keys, a name of your choice."""
 

@@ -127,6 +127,21 @@ def _given_states(connection: Connection) -> dict[int, tuple[str, str | None, in
     return {row.id: (row.state, row.label, row.event_id) for row in rows}
 
 
+def labelled_with(connection: Connection, ids: Sequence[int]) -> dict[int, dict[int, str]]:
+    """Return the events that labelled samples, each with all samples it labelled and their labels now."""
+    found: dict[int, dict[int, str]] = {}
+    for some in chunks(ids):
+        by = select(samples.c.event_id).where(samples.c.id.in_(some), samples.c.state == "labelled")
+        rows = connection.execute(
+            select(samples.c.event_id, samples.c.id, samples.c.label).where(
+                samples.c.event_id.in_(by), samples.c.state == "labelled"
+            )
+        )
+        for row in rows:
+            found.setdefault(row.event_id, {})[row.id] = row.label
+    return found
+
+
 def count_states(connection: Connection, who: str | None = None) -> dict[str, int]:
     """Count samples by state, of all or of one person."""
     query = select(samples.c.state, func.count()).group_by(samples.c.state)

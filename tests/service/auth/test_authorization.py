@@ -20,6 +20,7 @@ ACCESS = [
     ("GET", "/v1/samples/1/similar", None, "viewer"),
     ("GET", "/v1/samples/1/thumbnail", None, "viewer"),
     ("GET", "/v1/samples/1/preview", None, "viewer"),
+    ("POST", "/v1/relabel", {"sample_ids": [1]}, "labeller"),
     ("GET", "/v1/clusters", None, "viewer"),
     ("GET", "/v1/clusters/1", None, "viewer"),
     ("GET", "/v1/clusters/map", None, "viewer"),

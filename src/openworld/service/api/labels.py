@@ -8,8 +8,16 @@ from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Labeller, Viewer
 from openworld.service.recognized import Quality, Review
+from openworld.service.relabel import relabel
 from openworld.service.results import Outcome, Preview, Progress
-from openworld.service.schemas import AcceptBody, DismissBody, FeedbackBody, LabelBody, PreviewBody
+from openworld.service.schemas import (
+    AcceptBody,
+    DismissBody,
+    FeedbackBody,
+    LabelBody,
+    PreviewBody,
+    RelabelBody,
+)
 from openworld.service.state import Service
 
 router = APIRouter(prefix="/v1", tags=["label"], responses=errors(401, 403, 404, 409, 422, 429))
@@ -47,6 +55,12 @@ def feedback(body: FeedbackBody, service: Service, person: Labeller, request: Id
     """Review recognized samples: the answer is right, or it is another class, or unknown; all is learned."""
     reviews = [Review(review.sample_id, review.right, review.label) for review in body.reviews]
     return request.append(person, lambda: service.world.recognized.feedback(reviews, person.name))
+
+
+@router.post("/relabel", responses=errors(404, 409))
+def relabel_samples(body: RelabelBody, service: Service, person: Labeller) -> Outcome:
+    """Move labelled samples to another class, or back to the pool; sent twice, it is done once."""
+    return relabel(service.world, body.sample_ids, body.label, person.name, admin=person.may("admin"))
 
 
 @router.get("/quality")

@@ -46,8 +46,11 @@ def _cards(world: World, search: str, start: int) -> dict[str, Any]:
 
 
 def _class(world: World, label: str, n_examples: int) -> tuple[ClassInfo, list[Sample]]:
-    examples = world.pool.page(PoolFilter(state="labelled", label=label), limit=n_examples)
-    return world.classes.get(label, 1), examples.samples
+    examples = world.pool.page(PoolFilter(state="labelled", label=label), limit=n_examples).samples
+    if not examples:  # a class of the first model: what was recognized as it shows what it is
+        recognized = PoolFilter(state="recognized", answer=label, newest_first=True)
+        examples = world.pool.page(recognized, limit=n_examples).samples
+    return world.classes.get(label, 1), examples
 
 
 @router.get("/classes/one")
@@ -60,5 +63,10 @@ def one(request: Request, label: Annotated[str, Query(max_length=200)]) -> HTMLR
         return render("message.html", message=str(error))
     others = [other.label for other in world.classes.all() if other.label != label]
     return render(
-        "class.html", info=info, samples=samples, others=others[:1000], admin=person(request).may("admin")
+        "class.html",
+        info=info,
+        samples=samples,
+        similar=world.classes.similar(label),
+        others=others[:5000],
+        admin=person(request).may("admin"),
     )

@@ -27,21 +27,23 @@ router = APIRouter()
 
 @dataclass(frozen=True)
 class Group:
-    """Samples, chosen by one of: their cluster, a search text, a sample they are similar to, or an answer.
+    """Samples, chosen by one of: cluster, search text, a sample they are similar to, answer, or label.
 
-    With an answer: recognized samples that the model named so, least certain first. Without any of these: the
-    pending samples that are not in a cluster.
+    With an answer: recognized samples that the model named so, least certain first. With a label: the samples
+    of a class. Without any of these: the pending samples that are not in a cluster.
     """
 
     cluster: int | None = None
     text: str | None = None
     like: int | None = None
     answer: str | None = None
+    label: str | None = None
 
     @property
     def query(self) -> str:
         """The group as the query of a URL."""
         values = {"cluster": self.cluster, "text": self.text, "like": self.like, "answer": self.answer}
+        values["of"] = self.label
         return urlencode({name: value for name, value in values.items() if value is not None})
 
     @property
@@ -53,6 +55,8 @@ class Group:
             return PoolFilter(text=self.text)
         if self.answer is not None:
             return PoolFilter(state="recognized", answer=self.answer, least_certain_first=True)
+        if self.label is not None:
+            return PoolFilter(state="labelled", label=self.label)
         return PoolFilter(clustered=False)
 
     def size(self, world: World) -> int:
@@ -86,9 +90,10 @@ def group_of(
     text: str | None = None,
     like: Id | None = None,
     answer: Annotated[str | None, Query(max_length=200)] = None,
+    of: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Group:
     """Return the group of a query."""
-    return Group(cluster, text or None, like, answer or None)
+    return Group(cluster, text or None, like, answer or None, of or None)
 
 
 OfGroup = Annotated[Group, Depends(group_of)]
@@ -111,6 +116,8 @@ def workbench(request: Request, group: OfGroup) -> Response:
         samples=samples,
         more=more,
         total=len(samples) if more is None else group.size(world),
+        confused=world.recognized.confused_with(group.label) if group.label else [],
+        near=world.classes.similar(group.label) if group.label else [],
     )
 
 
@@ -170,6 +177,7 @@ def hints(
     text: Annotated[str | None, Form()] = None,
     like: Annotated[Id | None, Form()] = None,
     answer: Annotated[str | None, Form()] = None,
+    of: Annotated[str | None, Form()] = None,
 ) -> HTMLResponse:
     """Return labels to choose from and, for the label typed, what would change.
 
@@ -178,7 +186,7 @@ def hints(
     if not count:
         return render("hints.html", options=[], preview=None, count=0, label=label)
     world = world_of(request)
-    group = group_of(cluster, text, like, answer)
+    group = group_of(cluster, text, like, answer, of)
     ids = numbers(chosen) or group.ids(world, _JUDGED, numbers(without))
     try:
         preview = world.labels.preview(ids[:_JUDGED], label)

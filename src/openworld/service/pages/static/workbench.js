@@ -12,7 +12,7 @@ import { toast } from "./toasts.js";
 const samples = count => plural(count, "sample");
 
 export function workbench(grid, openDialog) {
-  const { cluster, group, answer } = grid.dataset; // `answer`: samples that were recognized as this class
+  const { cluster, group, answer, label: of } = grid.dataset; // `answer`: samples that were recognized as this class
   const here = location.pathname + location.search;
   const selection = new Selection(grid);
   const box = new LabelBox(document.getElementById("label-form"), describe, learn);
@@ -37,6 +37,7 @@ export function workbench(grid, openDialog) {
   async function learn(label) {
     const count = selection.count;
     if (!count) return toast("Select some samples to name them.");
+    if (of) return move(label, `moving ${samples(count)} to “${label}”`);
     if (answer) return review({ label }, `correcting ${samples(count)} to “${label}”`);
     const whole = selection.all && selection.items.length < selection.total && cluster;
     const what = whole ? { cluster_id: Number(cluster), without: [...selection.ids] } : { sample_ids: await chosen() };
@@ -48,6 +49,13 @@ export function workbench(grid, openDialog) {
     const ids = await chosen();
     if (!ids.length) return toast("Select some samples first.");
     return dealWith({ path: "/v1/feedback", body: { reviews: ids.map(id => ({ sample_id: id, ...said })) }, title });
+  }
+
+  /** Move the selected samples of a class to another one, or back to the unknown. */
+  async function move(label, title) {
+    const ids = await chosen();
+    if (!ids.length) return toast("Select some samples first.");
+    return dealWith({ path: "/v1/relabel", body: { sample_ids: ids, label }, title });
   }
 
   async function dismiss(reason) {
@@ -115,7 +123,7 @@ export function workbench(grid, openDialog) {
     number: n => box.takeNumber(n),
     enter: () => (box.input.value ? box.form.requestSubmit() : box.input.focus()),
     confirm: () => box.suggestion && learn(box.suggestion),
-    skip: () => !answer && location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
+    skip: () => !answer && !of && location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
     look: () => look(),
     lookBack: () => look(-1),
     lookOn: () => look(1),
@@ -123,8 +131,8 @@ export function workbench(grid, openDialog) {
     smaller: () => pictureSize.change(0.8),
     similar: () => selection.current && location.assign(`/unknowns/group?like=${selection.current.dataset.id}`),
     right: () => answer && review({ right: true }, `confirming ${samples(selection.count)}`),
-    unknown: () => answer && review({ unknown: true }, `returning ${samples(selection.count)} to the unknown`),
-    dismiss: () => (selection.count ? askToDismiss(selection.count, dismiss) : toast("Select samples to dismiss them.")),
+    unknown: () => of ? move(null, `returning ${samples(selection.count)} to the unknown`) : answer && review({ unknown: true }, `returning ${samples(selection.count)} to the unknown`),
+    dismiss: () => !of && (selection.count ? askToDismiss(selection.count, dismiss) : toast("Select samples to dismiss them.")),
     merge: () => cluster && openDialog(`/unknowns/merging?cluster=${cluster}`),
     divide: () => cluster && act({ path: `/v1/clusters/${cluster}/split`, body: {}, title: "split the cluster in two" }, here),
     split: async () => {
