@@ -307,3 +307,13 @@ def test_unfitted():
     for metric in (NCMMetric(), EuclideanMetric()):
         with pytest.raises(NotFittedError):
             metric.transform([[1.0]])
+
+
+def test_so_many_features_that_memory_runs_out_are_refused_with_advice():
+    X = np.zeros((4, 20_000), dtype=np.float32)
+    X[:, 0] = [0, 1, 8, 9]
+    with pytest.raises(
+        ValueError, match=r"20,000 features needs about 6.8 GB.*OpenWorldRecognizer.*solver='sgd'"
+    ):
+        NCMMetric(8).fit(X, [0, 0, 1, 1])
+    assert NCMMetric(8, solver="sgd", max_iter=1).fit(X, [0, 0, 1, 1]).W_.shape == (20_000, 8)

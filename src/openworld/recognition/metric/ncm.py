@@ -25,6 +25,9 @@ from openworld.recognition.validation import check_labels, stratified_draw
 
 Floats = NDArray[np.floating[Any]]
 
+_MOST_FEATURES = 10_000  # for the solver "discriminant"
+_BYTES_PER_COVARIANCE = 17  # measured: 6.7 GB for 20,000 features
+
 
 class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A metric that standardizes the features and maps them by W: ``W' (x - mean) / scale``.
@@ -208,6 +211,7 @@ class NCMMetric(LinearMetric):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("Learning a metric needs at least 2 classes; got 1 class.")
+        self._check_memory(samples.shape[1])
         mean, scale = _mean_and_scale(samples, self.standardize)
         standardized = ((samples - mean) / scale).astype(samples.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):  # a loss that is not finite is an error of its own
@@ -221,6 +225,16 @@ class NCMMetric(LinearMetric):
         self.n_iter_ = max(solution.steps[-1], 1)
         self.seconds_ = solution.seconds[-1]
         return self
+
+    def _check_memory(self, n_features: int) -> None:
+        """Refuse so many features that their covariance would not fit into the memory of most machines."""
+        if self.solver == "discriminant" and n_features > _MOST_FEATURES:
+            size = _BYTES_PER_COVARIANCE * n_features**2 / 1e9
+            raise ValueError(
+                f"Learning a metric of {n_features:,} features needs about {size:.1f} GB for a covariance. "
+                "Use OpenWorldRecognizer, which lifts so many features to 2,000; or project them first, with "
+                "scikit-learn's make_pipeline(TruncatedSVD(512), ...); or set NCMMetric(solver='sgd')."
+            )
 
     def _problem(self, X: Floats, codes: NDArray[np.intp]) -> Problem:
         order = check_random_state(self.random_state).permutation(len(codes))
