@@ -171,6 +171,21 @@ class Endpoints:
         return Call("DELETE", _class(label), idempotent=True)
 
     @endpoint
+    def keys() -> Call[list[Json]]:
+        """List the API keys (admin)."""
+        return _get("/v1/keys")
+
+    @endpoint
+    def create_key(name: str, role: str = "labeller") -> Call[Json]:
+        """Make an API key (admin); `key` in the answer is its secret, which is shown once."""
+        return Call("POST", "/v1/keys", {"json": {"name": name, "role": role}})
+
+    @endpoint
+    def revoke_key(name: str) -> Call[None]:
+        """Revoke an API key (admin)."""
+        return Call("DELETE", f"/v1/keys/{quote(name, safe='')}", parse=lambda response: None)
+
+    @endpoint
     def undo(event_id: int | None = None) -> Call[Outcome]:
         """Undo an event: by default your last one."""
         return _post("/v1/undo", event_id=event_id)

@@ -21,6 +21,7 @@ from openworld.service.api import (
     exports,
     history,
     imports,
+    keys,
     labels,
     operating_point,
     pool,
@@ -55,6 +56,7 @@ _ROUTERS = (
     imports,
     events,
     session,
+    keys,
     probes,
 )
 

@@ -13,6 +13,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from openworld.service.drift import Drift, DriftTest
 from openworld.service.recognition import Answers
 from openworld.service.world import World
 
@@ -25,7 +26,10 @@ _LATENCIES_KEPT = 2000
 
 @dataclass
 class Period:
-    """Ten seconds of the service. `decision` is the mean over the samples; a drift calls for a look."""
+    """Ten seconds of the service. `decision` is the mean over the samples; latencies are in seconds.
+
+    Latencies of recognition stand apart from those of all requests, pages among them.
+    """
 
     at: float
     samples: int = 0
@@ -35,15 +39,21 @@ class Period:
     failed: int = 0
     latency_p50: float = 0.0
     latency_p99: float = 0.0
+    recognition_p50: float = 0.0
+    recognition_p99: float = 0.0
     model_version: int = 0
     latencies: list[float] = field(default_factory=list, repr=False)
+    recognition_latencies: list[float] = field(default_factory=list, repr=False)
 
     def finish(self) -> None:
         """Compute the percentiles and drop the single values."""
         if self.latencies:
-            p50, p99 = np.percentile(self.latencies, [50, 99])
-            self.latency_p50, self.latency_p99 = float(p50), float(p99)
-            self.latencies.clear()
+            self.latency_p50, self.latency_p99 = np.percentile(self.latencies, [50, 99]).tolist()
+        if self.recognition_latencies:
+            values = np.percentile(self.recognition_latencies, [50, 99])
+            self.recognition_p50, self.recognition_p99 = values.tolist()
+        self.latencies.clear()
+        self.recognition_latencies.clear()
 
 
 class Metrics:
@@ -65,6 +75,7 @@ class Metrics:
         self._periods: deque[Period] = deque(maxlen=_PERIODS_KEPT)
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._usual: float | None = None  # the mean decision in the long run
+        self._drift_test = DriftTest()
         self._requests = Counter(
             "openworld_requests", "Requests.", ("method", "route", "status"), registry=self._registry
         )
@@ -79,6 +90,9 @@ class Metrics:
         )
         self._drift = self._gauge(
             "openworld_decision_drift", "Mean decision of the latest samples less the long-run mean."
+        )
+        self._alarm = self._gauge(
+            "openworld_drift_alarm", "1: more unknown samples than usual, -1: fewer, 0: as usual."
         )
         self._share = self._gauge("openworld_unknown_share", "Share of unknown in the latest samples.")
         self._pool = self._gauge("openworld_pool_samples", "Stored samples.", ("state",))
@@ -106,6 +120,7 @@ class Metrics:
             weight = min(1.0, len(answers) / 10_000) if self._usual is not None else 1.0
             usual = self._usual if self._usual is not None else mean
             self._usual = usual + weight * (mean - usual)
+            self._drift_test.add(n_unknown, len(answers), answers.model_version, self._clock())
         self._samples.labels("unknown").inc(n_unknown)
         self._samples.labels("known").inc(len(answers) - n_unknown)
         self._decisions.observe(mean)
@@ -125,12 +140,19 @@ class Metrics:
             # A stream of events lasts as long as a page is open.
             if len(period.latencies) < _LATENCIES_KEPT and route != "/v1/events":
                 period.latencies.append(seconds)
+                if route.startswith("/v1/recognize"):
+                    period.recognition_latencies.append(seconds)
 
     def periods(self, n: int) -> list[Period]:
         """Return the last periods, oldest first."""
         with self._lock:
             self._now()
             return list(self._periods)[-n:]
+
+    def drift(self) -> Drift:
+        """Tell whether the share of unknown samples has changed."""
+        with self._lock:
+            return self._drift_test.result
 
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -144,6 +166,7 @@ class Metrics:
             self._quality.labels(name, "low").set(share.low)
             self._quality.labels(name, "high").set(share.high)
         with self._lock:
+            self._alarm.set({"more": 1, "fewer": -1}.get(self._drift_test.result.direction or "", 0))
             latest = [period for period in list(self._periods)[-6:] if period.samples]
             n_samples = sum(period.samples for period in latest)
             if n_samples and self._usual is not None:

@@ -193,6 +193,13 @@ class RelabelBody(Body):
     label: str | None = Field(None, description="The class; without one they return to the unknown pool.")
 
 
+class KeyBody(Body):
+    """A key to make."""
+
+    name: Label
+    role: Role = "labeller"
+
+
 class LoginBody(Body):
     """A key; or, while the service has no keys, a name of your choice."""
 
@@ -314,6 +321,14 @@ class Status(BaseModel):
     model_version: int | None = None
 
 
+class NewKey(BaseModel):
+    """A key that was made."""
+
+    name: str
+    role: Role
+    key: str = Field(description="The secret: it is shown once.")
+
+
 class SessionInfo(BaseModel):
     """The person of a session."""
 
@@ -335,4 +350,6 @@ class PeriodInfo(BaseModel):
     failed: int
     latency_p50: float = Field(description="Seconds.")
     latency_p99: float = Field(description="Seconds.")
+    recognition_p50: float = Field(description="Seconds, of requests to recognize alone.")
+    recognition_p99: float = Field(description="Seconds, of requests to recognize alone.")
     model_version: int

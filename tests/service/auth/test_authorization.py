@@ -32,6 +32,9 @@ ACCESS = [
     ("GET", "/v1/versions/0/rescored", None, "viewer"),
     ("GET", "/v1/progress", None, "viewer"),
     ("GET", "/v1/quality", None, "viewer"),
+    ("GET", "/v1/keys", None, "admin"),
+    ("POST", "/v1/keys", {"name": "dan"}, "admin"),
+    ("DELETE", "/v1/keys/dan", None, "admin"),
     ("GET", "/v1/operating-point", None, "viewer"),
     ("PATCH", "/v1/operating-point", {"objective": "error"}, "admin"),
     ("GET", "/v1/export/labelled", None, "viewer"),
@@ -95,6 +98,7 @@ def test_every_endpoint_is_in_the_table_of_access(client):
     filled = {
         "{sample_id}": "1",
         "{cluster_id}": "1",
+        "{name}": "dan",
         "/v1/versions/{version}/rescored": "/v1/versions/0/rescored",
         "{version}": "99",
     }

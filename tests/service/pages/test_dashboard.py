@@ -1,14 +1,49 @@
-"""Charts of the dashboard."""
+"""The dashboard: figures, ranges, the operating point, exports."""
 
 from __future__ import annotations
 
-from openworld.service.pages.dashboard import line
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from openworld.service.world import World
 
 
-def test_a_line_has_gaps_and_a_scale() -> None:
-    chart = line([0.0, 1.0, None, 2.0])
-    assert chart.path == "M0.0 120.0h0L200.0 60.0M600.0 0.0h0"
-    assert (chart.top, chart.last) == (2.0, 2.0)
-    assert line([0.5], top=1.0).path == "M0.0 60.0h0"
-    assert line([]).path == line([None, None]).path == ""
-    assert line([]).last is None
+def test_the_dashboard_shows_shares_latency_drift_and_exports(client: TestClient, unknown: list[int]) -> None:
+    page = client.get("/dashboard?range=600").text
+    for words in (
+        "Share of unknown",
+        "Latency of recognition",
+        "10 minutes ago",
+        "too few samples",
+        "review some",
+    ):
+        assert words in page
+    assert page.count(" download>") == 4
+    assert 'aria-current="true">10 minutes' in page
+    assert "Operating point" not in page  # its threshold is fixed
+    assert client.get("/dashboard/figures?range=21600").text.count("6 hours ago") == 3
+    assert client.get("/dashboard?range=5").status_code == 422
+
+
+def test_a_drift_is_told_at_the_top(client: TestClient, things: Callable[..., Any]) -> None:
+    known, other = things(0, 300).tolist(), things(5, 100).tolist()
+    for vectors in (known, other):
+        client.post("/v1/recognize", json={"vectors": vectors, "remember": False})
+    figures = client.get("/dashboard/figures").text
+    assert "<b>more unknown samples</b> than usual" in figures
+    assert "openworld_drift_alarm 1.0" in client.get("/metrics").text
+
+
+def test_the_operating_point_is_previewed_on_the_page(
+    serving: Callable[..., Any], models: Callable[[str], Any], things: Callable[..., Any], tmp_path: Path
+) -> None:
+    with World.open(f"sqlite:///{tmp_path / 'other.db'}", models("0")) as world, serving(world) as client:
+        world.recognize(things(5, 3))
+        assert "Now: <b>error</b>" in client.get("/dashboard").text
+        preview = client.get("/dashboard/operating-point?kind=recall&share=90").text
+        assert "of 3 pending samples" in preview
+        assert "Move to recall=0.9" in preview
+        assert "in force" in client.get("/dashboard/operating-point?kind=error").text

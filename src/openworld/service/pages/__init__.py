@@ -11,6 +11,7 @@ from openworld.service.pages import (
     data,
     history,
     page,
+    people,
     recognized,
     try_it,
     unknowns,
@@ -21,7 +22,8 @@ from openworld.service.pages import (
 def page_router() -> APIRouter:
     """Return the routes of the pages; all but login and static files need a person who may look."""
     router = APIRouter(include_in_schema=False)
-    for module in (unknowns, recognized, workbench, classes, try_it, dashboard, data, history, api_docs):
+    looking = (unknowns, recognized, workbench, classes, try_it, dashboard, data, history, people, api_docs)
+    for module in looking:
         router.include_router(module.router, dependencies=[Depends(page.person)])
     router.include_router(page.router)
     return router

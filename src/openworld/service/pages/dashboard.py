@@ -1,34 +1,51 @@
-"""The dashboard: share of unknown samples and latency over time, versions."""
+"""The dashboard: how recognition does over time, the operating point, versions and exports."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from time import time
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from openworld.service.pages import charts
 from openworld.service.pages.page import page, person, render, world_of
-from openworld.service.results import NotFound
+from openworld.service.results import Conflict, NotFound, Refused
 from openworld.service.schemas import Id
 from openworld.service.state import get_state
 
-_PERIODS = 180
 _VERSIONS = 20
-WIDTH, HEIGHT = 600, 120
+_RANGES = {600: "10 minutes", 1800: "30 minutes", 3600: "1 hour", 21600: "6 hours"}
+_EXPORTS = (
+    ("/v1/export/model", "Model"),
+    ("/v1/export/labelled", "Labeled samples (JSON lines)"),
+    ("/v1/export/labelled?format=npz", "Labeled samples (NumPy)"),
+    ("/v1/export/log", "Event log"),
+)
 
 router = APIRouter()
+Range = Annotated[int, Query(alias="range", ge=60, le=21600)]
 
 
 @router.get("/dashboard")
-def dashboard(request: Request) -> HTMLResponse:
+def dashboard(request: Request, seconds: Range = 1800) -> HTMLResponse:
     """Show how the service does."""
-    return page(request, "dashboard.html", **_figures(request))
+    point = world_of(request).operating_point.get()
+    kind, _, share = (point.objective or "error").partition("=")
+    return page(
+        request,
+        "dashboard.html",
+        ranges=_RANGES,
+        exports=_EXPORTS,
+        point=point,
+        point_kind=kind,
+        point_share=round(100 * float(share or 0.95)),
+        **_figures(request, seconds),
+    )
 
 
 @router.get("/dashboard/figures")
-def figures(request: Request) -> HTMLResponse:
+def figures(request: Request, seconds: Range = 1800) -> HTMLResponse:
     """Return the part that changes."""
     world, me = world_of(request), person(request)
     return render(
@@ -36,8 +53,23 @@ def figures(request: Request) -> HTMLResponse:
         me=me,
         version=world.model.version,
         progress=world.labels.progress(me.name),
-        **_figures(request),
+        **_figures(request, seconds),
     )
+
+
+@router.get("/dashboard/operating-point")
+def operating_point(
+    request: Request,
+    kind: Literal["error", "recall", "far", "f1"],
+    share: Annotated[int, Query(ge=0, le=100)] = 95,
+) -> HTMLResponse:
+    """Return what another objective would change."""
+    objective = kind if kind == "error" else f"{kind}={share / 100:g}"
+    try:
+        point = world_of(request).operating_point.get(objective)
+    except (Refused, Conflict) as error:
+        return render("message.html", message=str(error))
+    return render("operating_point.html", point=point, preview=point.preview, me=person(request))
 
 
 @router.get("/dashboard/compare")
@@ -57,58 +89,29 @@ def progress(request: Request) -> HTMLResponse:
     return render("progress.html", progress=world.labels.progress(me.name), version=world.model.version)
 
 
-def _figures(request: Request) -> dict[str, Any]:
+def _figures(request: Request, seconds: int) -> dict[str, Any]:
     state = get_state(request)
-    periods = state.metrics.periods(_PERIODS)
-    n_samples = sum(period.samples for period in periods)
-    n_unknown = sum(period.unknown for period in periods)
-    slowest = line([1e3 * p.latency_p99 if p.latency_p99 else None for p in periods])
+    periods = [p for p in state.metrics.periods(21600 // 10) if p.at >= time() - seconds]
+    columns = charts.columns(periods, time(), seconds)
+    slowest = charts.line([charts.largest(c, lambda p: 1e3 * p.recognition_p99) for c in columns])
+    counts = [float(sum(p.samples for p in column)) for column in columns]
     return {
-        "share": line([p.unknown / p.samples if p.samples else None for p in periods], top=1.0),
-        "share_now": n_unknown / n_samples if n_samples else None,
-        "median": line([1e3 * p.latency_p50 if p.latency_p50 else None for p in periods], slowest.top),
+        "range": seconds,
+        "range_name": _RANGES.get(seconds, f"{seconds} seconds"),
+        "share": charts.line([charts.share_of_unknown(column) for column in columns], top=1.0),
+        "share_now": charts.share_of_unknown(periods),
+        "median": charts.line(
+            [charts.largest(c, lambda p: 1e3 * p.recognition_p50) for c in columns], slowest.top
+        ),
         "slowest": slowest,
-        "n_samples": n_samples,
+        "rate": charts.line([60 * count * len(columns) / seconds for count in counts]),
+        "n_samples": sum(period.samples for period in periods),
         "n_requests": sum(period.requests for period in periods),
         "n_failed": sum(period.failed for period in periods),
         "n_classes": len(state.world.classes.all()),
+        "drift": state.metrics.drift(),
+        "quality": state.world.recognized.quality()[0],
         "versions": state.world.history.versions(limit=_VERSIONS),
-        "width": WIDTH,
-        "height": HEIGHT,
+        "width": charts.WIDTH,
+        "height": charts.HEIGHT,
     }
-
-
-# -- charts ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A line chart as an SVG path, the value at its top, and its last value."""
-
-    path: str
-    top: float
-    last: float | None
-
-
-def line(values: Sequence[float | None], top: float | None = None) -> Chart:
-    """Return the line through values at equal steps, with a gap where a value is None.
-
-    Parameters
-    ----------
-    values : sequence of float or None
-        Not negative.
-    top : float, optional
-        The value at the upper edge; by default the largest value.
-    """
-    present = [value for value in values if value is not None]
-    highest = top if top is not None else max(present, default=0.0)
-    step = WIDTH / max(1, len(values) - 1)
-    parts: list[str] = []
-    gap = True
-    for i, value in enumerate(values):
-        if value is not None:
-            y = HEIGHT - HEIGHT * (value / highest if highest else 0.0)
-            # A single point is a line of length 0: its round ends make it a dot.
-            parts.append(f"{'M' if gap else 'L'}{i * step:.1f} {y:.1f}" + ("h0" if gap else ""))
-        gap = value is None
-    return Chart("".join(parts), highest, present[-1] if present else None)

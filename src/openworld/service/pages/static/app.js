@@ -7,6 +7,7 @@ import { listen } from "./live.js";
 import { CHANGING, isLocked, lock } from "./lease.js";
 import { mapPage } from "./map.js";
 import { act, redo, undo, watch } from "./outcomes.js";
+import { askName, peoplePage } from "./people.js";
 import { tryPage } from "./try.js";
 import { workbench } from "./workbench.js";
 
@@ -112,8 +113,16 @@ addEventListener("load", () => {
   }
 });
 document.addEventListener("keydown", onKey);
+document.addEventListener("input", ({ target }) => {
+  const output = document.querySelector(`[data-percent="${target.id}"]`);
+  if (target.id && output) output.value = `${target.value} %`;
+});
 document.addEventListener("click", onClick);
 document.addEventListener("submit", onSubmit);
+for (const [id, begin] of [["new-key", peoplePage], ["who", askName]]) {
+  const form = document.getElementById(id);
+  if (form) begin(form);
+}
 watch();
 listen();
 send();

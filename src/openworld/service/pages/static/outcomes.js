@@ -31,11 +31,12 @@ const WORDS = {
   rename: (o, { label }) => `Renamed to “${label}”.`,
   merge: (o, { into }) => `Merged into “${into}”.`,
   forget: o => `Forgot “${o.removed[0]}”.`,
+  objective: (o, { objective }) => `Moved the operating point${objective ? ` to ${objective}` : ""}.`,
   activate: o => rewound(o, "Rolled back."),
   undo: o => rewound(o, "Undone."),
   redo: o => rewound(o, "Redone."),
 };
-const RESCORES = new Set(["label", "accept", "learn", "feedback", "rename", "merge", "forget", "activate", "undo", "redo"]);
+const RESCORES = new Set(["label", "accept", "learn", "feedback", "rename", "merge", "forget", "objective", "activate", "undo", "redo"]);
 
 function words(outcome, body, recognized) {
   if (outcome.event_id === null) return "Nothing was left to do.";
@@ -69,8 +70,8 @@ async function show(outcome, body, until = Date.now() + SHOWN) {
 }
 
 const keep = (outcome, body, until = Date.now() + SHOWN) => {
-  const { label, into } = body ?? {};
-  sessionStorage.setItem(STORE, JSON.stringify({ outcome, body: { label, into }, until }));
+  const { label, into, objective } = body ?? {};
+  sessionStorage.setItem(STORE, JSON.stringify({ outcome, body: { label, into, objective }, until }));
 };
 const forget = () => sessionStorage.removeItem(STORE);
 
