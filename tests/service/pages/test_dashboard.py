@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
+from openworld.service.pages.data import EXPORTS
 from openworld.service.world import World
 
 
@@ -21,7 +22,7 @@ def test_the_dashboard_shows_shares_latency_drift_and_exports(client: TestClient
         "review some",
     ):
         assert words in page
-    assert page.count(" download>") == 4
+    assert page.count(" download>") == len(EXPORTS)
     assert 'aria-current="true">10 minutes' in page
     assert "Operating point" not in page  # its threshold is fixed
     assert client.get("/dashboard/figures?range=21600").text.count("6 hours ago") == 3

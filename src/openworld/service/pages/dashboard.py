@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from openworld.service.pages import charts
+from openworld.service.pages.data import EXPORTS
 from openworld.service.pages.page import page, person, render, world_of
 from openworld.service.results import Conflict, NotFound, Refused
 from openworld.service.schemas import Id
@@ -16,12 +17,6 @@ from openworld.service.state import get_state
 
 _VERSIONS = 20
 _RANGES = {600: "10 minutes", 1800: "30 minutes", 3600: "1 hour", 21600: "6 hours"}
-_EXPORTS = (
-    ("/v1/export/model", "Model"),
-    ("/v1/export/labelled", "Labeled samples (JSON lines)"),
-    ("/v1/export/labelled?format=npz", "Labeled samples (NumPy)"),
-    ("/v1/export/log", "Event log"),
-)
 
 router = APIRouter()
 Range = Annotated[int, Query(alias="range", ge=60, le=21600)]
@@ -36,7 +31,7 @@ def dashboard(request: Request, seconds: Range = 1800) -> HTMLResponse:
         request,
         "dashboard.html",
         ranges=_RANGES,
-        exports=_EXPORTS,
+        exports=EXPORTS,
         point=point,
         point_kind=kind,
         point_share=round(100 * float(share or 0.95)),

@@ -12,7 +12,7 @@ from openworld.service.state import get_state
 
 router = APIRouter()
 
-_EXPORTS = (
+EXPORTS = (
     (
         "/v1/export/labelled?format=csv",
         "Table (.csv)",
@@ -39,7 +39,7 @@ def data(request: Request) -> HTMLResponse:
         "data.html",
         kind=kind_of(request),
         n_features=world_of(request).model.n_features,
-        exports=_EXPORTS,
+        exports=EXPORTS,
     )
 
 
