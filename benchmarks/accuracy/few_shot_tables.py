@@ -12,6 +12,7 @@ import numpy as np
 
 OURS, BEFORE = "openworld", "openworld at 9028951"
 RECALL = "new right at fixed rejection"
+DATA = ("letters", "omniglot", "cifar100-deep", "cub200-deep", "ilsvrc10-sift", "clinc150", "banking77")
 Key = tuple[str, str, int, str]
 
 
@@ -44,7 +45,7 @@ class FewShot:
     @property
     def data(self) -> list[str]:
         """The data sets."""
-        return list(dict.fromkeys(data for data, name, *_ in self.values if name == OURS))
+        return [data for data in DATA if (data, OURS, 5, RECALL) in self.values]
 
     def _baselines(self, data: str) -> list[str]:
         found = [name for where, name, *_ in self.values if where == data and name not in (OURS, BEFORE)]
@@ -70,19 +71,26 @@ class FewShot:
             lines.append(f"| {data} | " + " | ".join([*cells, *paid]) + " |")
         return "\n".join(lines) + "\n"
 
+    def gain(self, data: str, n: int) -> float:
+        """Return how many times the earlier commit's recall ours is; NaN where that was 0."""
+        return self.mean(data, OURS, n) / (self.mean(data, BEFORE, n) or np.nan)
+
+    def paid(self, data: str, n: int) -> float:
+        """Return the base classes' OSCR less the earlier commit's."""
+        return self.mean(data, OURS, n, "base OSCR") - self.mean(data, BEFORE, n, "base OSCR")
+
     def _ratio(self, data: str, n: int) -> str:
         now, before = self.mean(data, OURS, n), self.mean(data, BEFORE, n)
         if np.isnan(now):
             return ""
-        return (
-            f"{now:.2f} (was {before:.2f}, x {now / before:.2f})"
-            if before
-            else f"{now:.2f} (was {before:.2f})"
-        )
+        return f"{now:.2f} (was {before:.2f}{self.times(data, n)})"
+
+    def times(self, data: str, n: int) -> str:
+        """Return the gain in words, nothing where there was no recall before."""
+        return f", x {self.gain(data, n):.2f}" if self.gain(data, n) > 0 else ""
 
     def _paid(self, data: str, n: int) -> str:
-        now, before = (self.mean(data, name, n, "base OSCR") for name in (OURS, BEFORE))
-        return f"{now:.3f} ({now - before:+.3f})"
+        return f"{self.mean(data, OURS, n, 'base OSCR'):.3f} ({self.paid(data, n):+.3f})"
 
     def baselines(self) -> str:
         """Return recall at fixed rejection of ours and of the baselines, at n = 1 / 5 / 10."""
