@@ -11,13 +11,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import random as random_sparse
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.random_projection import SparseRandomProjection
 
 from openworld import (
+    AdaptiveMetric,
     EuclideanMetric,
     FalseAcceptRate,
     KnownRecall,
@@ -81,6 +85,63 @@ def test_a_search_over_objective() -> None:
     ).fit(X, y)
     assert search.best_params_["objective"] in objectives
     assert -2 <= search.best_score_ <= 0
+
+
+def test_a_search_over_metric_and_preprocessing() -> None:
+    X, y = blobs()
+    grid = {
+        "metric": [None, AdaptiveMetric(), AdaptiveMetric(standardize=True, directions=False)],
+        "preprocessing": [None, StandardScaler()],
+    }
+    search = GridSearchCV(
+        OpenWorldRecognizer(n_lifted=0),
+        grid,
+        cv=LeaveClassesOut(2),
+        scoring=scorers.neg_open_world_error,
+        error_score="raise",
+    ).fit(X, y)
+    assert len(search.cv_results_["params"]) == 6
+    metrics = [EuclideanMetric(), make_pipeline(StandardScaler(), PCA(3))]
+    other = GridSearchCV(
+        NearestNonOutlier(), {"metric": metrics}, cv=LeaveClassesOut(2), scoring=scorers.oscr_area
+    )
+    assert 0 < other.fit(X, y).best_score_ <= 1
+
+
+@pytest.mark.parametrize("recognizer", RECOGNIZERS[:4], ids=str)
+def test_a_weight_says_how_often_a_sample_counts(recognizer: Any) -> None:
+    X, y = blobs()
+    times = np.arange(len(y)) % 3
+    if not isinstance(recognizer, OpenWorldRecognizer):  # tau is found on random parts of the samples
+        recognizer = clone(recognizer)
+        if "tau" in recognizer.get_params():
+            recognizer.set_params(tau=5.0)
+    weighted = clone(recognizer).fit(X, y, sample_weight=times)
+    repeated = clone(recognizer).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-12)
+    weighted.partial_fit(X[:3], y[:3], sample_weight=[0, 2, 1])
+    repeated.partial_fit(X[[1, 1, 2]], y[[1, 1, 2]])
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-12)
+    for wrong, message in ((0.5, "whole numbers"), (0, "0 for every|non-zero"), (-1, "egative")):
+        with pytest.raises(ValueError, match=message):
+            clone(recognizer).fit(X, y, sample_weight=np.full(len(y), wrong))
+
+
+def test_output_as_data_frames() -> None:
+    X, y = blobs()
+    frame = pd.DataFrame(X, columns=list("vwxyz"))
+    metric = AdaptiveMetric().set_output(transform="pandas").fit(frame, y)
+    assert metric.transform(frame).columns[0] == "adaptivemetric0"
+    pipeline = make_pipeline(StandardScaler(), OpenWorldRecognizer(n_lifted=0)).set_output(transform="pandas")
+    assert pipeline.fit(frame, y).predict(frame).shape == y.shape
+    with config_context(transform_output="pandas"):
+        model = OpenWorldRecognizer(n_lifted=0, preprocessing=StandardScaler()).fit(frame, y)
+        assert model.predict(frame).shape == y.shape
+
+
+@pytest.mark.parametrize("recognizer", RECOGNIZERS, ids=str)
+def test_a_notebook_shows_the_recognizer(recognizer: Any) -> None:
+    assert type(recognizer).__name__ in recognizer._repr_html_()
 
 
 def test_a_new_objective_takes_effect_at_once() -> None:

@@ -29,7 +29,7 @@ def words():
 
 def test_features_are_those_of_wordllama_itself(words):
     inference = pytest.importorskip("wordllama.inference")
-    folder = wheel_folder("wordllama", extra="text")
+    folder = wheel_folder("wordllama", requirement="openworld[text]")
     table = load_file(folder / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
     tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
     expected = inference.WordLlamaInference(table, tokenizer).embed(SENTENCES)

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, KernelPCA
 
 import openworld
 from openworld import (
@@ -225,7 +225,7 @@ def test_nothing_that_predictions_read_is_computed_when_loading(path, monkeypatc
     for name in (
         "metric.Whitening.of",
         "memory.calibrate",
-        "recognizer.make_scoring_model",
+        "memory.make_scoring_model",
         "memory.hold_out",
     ):
         monkeypatch.setattr(
@@ -511,7 +511,7 @@ class OwnRecognizer(NearestNonOutlier):
         (NearestClassMean(), "not fitted yet"),
         (OwnRecognizer(EuclideanMetric(), 1.5).fit(X, CODES), "Cannot save a OwnRecognizer"),
         (PCA().fit(X), "Cannot save a PCA; these can be saved: NearestNonOutlier"),
-        (NearestNonOutlier(PCA(2), 1.5).fit(X, CODES), "metric of type PCA"),
+        (NearestNonOutlier(KernelPCA(2), 1.5).fit(X, CODES), "with a KernelPCA inside"),
         (NearestNonOutlier(EuclideanMetric(), Own()).fit(X, CODES), "set tau to a number to save"),
         (
             NearestNonOutlier(EuclideanMetric(), CrossClassValidation(OwnObjective())).fit(X, CODES),
@@ -786,7 +786,7 @@ def test_a_document_that_makes_no_sense(sound, path, keys, value):
         (["parameters", "tau"], True),
         (["parameters", "tau"], float("nan")),
         (["metric", "parameters"], {"surprise": 1}),
-        (["metric_given"], {"type": "StandardScaler", "parameters": {}}),
+        (["metric_given"], {"type": "KernelPCA", "parameters": {}}),
         (["metric_given"], []),
         (["tau"], REMOVED),
         (["tau"], 0),

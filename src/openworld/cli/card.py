@@ -15,6 +15,7 @@ _LICENSES = {
     "efficientnet-lite2": "Apache-2.0 (weights trained on ImageNet)",
     "minilm": "Apache-2.0 (all-MiniLM-L6-v2)",
     "wordllama": "MIT",
+    "use-multilingual": "Apache-2.0 (Universal Sentence Encoder Multilingual v3)",
     "pixels": "none needed: computed without weights",
     "ngrams": "none needed: computed without weights",
 }

@@ -32,8 +32,8 @@ ExtractorOption = Annotated[
     typer.Option(
         "--extractor",
         help="Feature extractor. Pictures: efficientnet-lite0, efficientnet-lite2, onnx:PATH, timm:NAME, "
-        "words:PATH, pixels. Text: minilm, wordllama, ngrams, sentence-transformers:NAME. Default: the "
-        "model's own, or the first of its kind.",
+        "words:PATH, pixels. Text: minilm, wordllama, use-multilingual, ngrams, sentence-transformers:NAME. "
+        "Default: the model's own, or the first of its kind.",
         show_default=False,
     ),
 ]

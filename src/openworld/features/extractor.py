@@ -118,8 +118,9 @@ def load_extractor(name: str | None = None, *, kind: Kind = "image") -> Extracto
     name : str, optional
         For pictures "efficientnet-lite0", "efficientnet-lite2" (either with another input side, such as
         "efficientnet-lite0@128"), "onnx:PATH" (or any path that ends in .onnx), "timm:NAME",
-        "open_clip:NAME/PRETRAINED", "words:PATH" and "pixels"; for text "minilm", "wordllama", "ngrams" and
-        "sentence-transformers:NAME_OR_PATH". By default the first of its kind.
+        "open_clip:NAME/PRETRAINED", "words:PATH" and "pixels"; for text "minilm", "wordllama",
+        "use-multilingual", "ngrams" and "sentence-transformers:NAME_OR_PATH". By default the first of its
+        kind.
     kind : {"image", "text"}, default="image"
         Selects the default if no name is given.
 
@@ -191,6 +192,7 @@ _LOADERS: dict[str, Callable[[], Extractor]] = {
     "pixels": lambda: _load("pixels", "Pixels"),
     "minilm": lambda: _load("minilm", "MiniLM"),
     "wordllama": lambda: _load("wordllama", "WordLlama"),
+    "use-multilingual": lambda: _load("multilingual", "MultilingualEncoder"),
     "ngrams": lambda: _load("ngrams", "HashedNgrams"),
 }
 _LOADERS_WITH_ARGUMENT: dict[str, tuple[str, Callable[[str], Extractor]]] = {

@@ -49,7 +49,7 @@ class MiniLM:
     n_features = 384
 
     def __init__(self) -> None:
-        path = wheel_folder(_PACKAGE, extra="text") / "model.onnx"
+        path = wheel_folder(_PACKAGE, requirement="openworld[text]") / "model.onnx"
         self._tokenizer = wordpiece_tokenizer()
         self._session = open_session(
             verified(path.read_bytes(), WEIGHTS, requirement=_REQUIREMENT), extra="text"

@@ -7,17 +7,17 @@ from importlib.util import find_spec
 from pathlib import Path
 
 
-def wheel_folder(package: str, *, extra: str) -> Path:
+def wheel_folder(package: str, *, requirement: str) -> Path:
     """Return the folder of an installed package, without importing it.
 
     Raises
     ------
     ImportError
-        If it is not installed; the message names the extra that installs it.
+        If it is not installed; the message says how to install the `requirement`, an extra or the package.
     """
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
-        raise ImportError(f"This extractor needs the package {package}: pip install openworld[{extra}]")
+        raise ImportError(f"This extractor needs the package {package}: pip install {requirement}")
     return Path(found.submodule_search_locations[0])
 
 

@@ -38,7 +38,7 @@ class WordLlama:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise ImportError("wordllama needs tokenizers: pip install openworld[text]") from error
-        folder = wheel_folder("wordllama", extra="text")
+        folder = wheel_folder("wordllama", requirement="openworld[text]")
         table, tokenizer = (folder / _TABLE).read_bytes(), (folder / _TOKENIZER).read_bytes()
         (vectors,) = load(table).values()
         self._vectors: NDArray[np.float32] = vectors.astype(np.float32)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from openworld.index import ApproximateIndex, Training
 from openworld.model_file.packing import (
@@ -25,6 +26,7 @@ from openworld.model_file.packing import (
     unpack_labels,
     unpack_objective,
 )
+from openworld.model_file.transformers import describe_transformer, is_transformer, restore_transformer
 from openworld.recognition import (
     Calibration,
     ClassStatistics,
@@ -74,6 +76,8 @@ def describe(model: Any) -> tuple[Document, Arrays]:
 
 def _describe_metric(metric: Any) -> tuple[Document, Arrays]:
     document = _describe_estimator(metric)
+    if is_transformer(document):
+        return describe_transformer(metric, "metric")
     arrays = {"metric.mean": metric.mean_, "metric.scale": metric.scale_, "metric.W": metric.W_}
     if isinstance(metric, NCMMetric):
         arrays["metric.biases"] = metric.biases_
@@ -85,9 +89,7 @@ def _describe_metric(metric: Any) -> tuple[Document, Arrays]:
 def _describe_estimator(metric: Any) -> Document:
     name = type(metric).__name__
     if _METRICS.get(name) is not type(metric):
-        raise ModelFileError(
-            f"Cannot save a model with a metric of type {name}; these can be saved: {', '.join(_METRICS)}."
-        )
+        return describe_transformer(metric, "metric_given")[0]
     parameters = {key: value for key, value in metric.get_params().items() if key != "callback"}
     return {"type": name, "parameters": plain_random_state(parameters)}
 
@@ -105,12 +107,14 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     parameters, given = document["parameters"], document["metric_given"]
     if "tau" in parameters:
         parameters["tau"] = _restore_tau(parameters["tau"])
-    model = kind(metric=None if given is None else _restore_estimator(given), **parameters)
     n_features = document["n_features"]
     metric = _restore_metric(document["metric"], arrays, n_features)
+    if given is not None:
+        given = clone(metric) if is_transformer(given) else _restore_estimator(given)
+    model = kind(metric=given, **parameters)
     sums = require_floats(arrays["sums"], (len(labels), n_features), "sums")
     projected = arrays["projected_means"]
-    require_floats(projected, (len(labels), metric.W_.shape[1]), "projected means")
+    require_floats(projected, (len(labels), _n_dimensions(metric, n_features)), "projected means")
     if hasattr(kind, "tau_"):
         model.tau_ = require_number(document["tau"], "tau")
         model.calibration_ = _restore_calibration(document["calibration"])
@@ -134,7 +138,14 @@ def _restore_index(
     return origin, require_training(arrays, n_classes, m)
 
 
+def _n_dimensions(metric: Any, n_features: int) -> int:
+    """Return how many values the metric makes of a sample."""
+    return int(np.asarray(metric.transform(np.zeros((1, n_features)))).shape[1])
+
+
 def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> Any:
+    if is_transformer(document):
+        return restore_transformer(document, arrays, "metric")
     metric = _restore_estimator(document)
     mean, scale, W = arrays["metric.mean"], arrays["metric.scale"], arrays["metric.W"]
     require_floats(mean, (n_features,), "metric")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from openworld.index.growing_rows import GrowingRows
 from openworld.model_file.packing import (
@@ -28,6 +29,7 @@ from openworld.model_file.packing import (
     require_whole,
     unpack_objective,
 )
+from openworld.model_file.transformers import describe_transformer, restore_transformer
 from openworld.recognition import AdaptiveMetric, ClassStatistics, ColdStartRecognizer, OpenWorldRecognizer
 from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.cold_start import FEWEST_CLASSES, StartingMemory
@@ -37,6 +39,7 @@ from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoreIndex, ScoringModel, sorted_classes
 
+_PREPROCESSING = "preprocessing"  # with which the names of its arrays begin
 # Arrays of the state with one value for each class, in the order of the sorted labels.
 SORTED_BY_LABEL = ("rows", "penalties", "factors", "radii")
 
@@ -47,6 +50,7 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         raise ModelFileError("Cannot save an objective of your own making; set one of openworld's to save.")
     parameters = plain_random_state(model.get_params(deep=False))
     given = parameters.pop("metric")
+    preprocessing = parameters.pop("preprocessing")  # the metric has it, fitted
     if given is not None:
         parameters["metric"] = plain_random_state(given.get_params())
     try:
@@ -57,6 +61,8 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
     unknowns = model.memory_.kept_unknowns()
     kept = {"unknowns": unknowns} if len(unknowns) else {}
     if isinstance(model.memory_, StartingMemory):
+        if preprocessing is not None:
+            raise ModelFileError("Preprocessing can be saved once it is fitted, with the second class.")
         return {"parameters": parameters, "state": None}, {"starting": model.memory_.samples()[0], **kept}
     state = model.state()
     metric, metric_arrays = _describe_metric(model.metric_)
@@ -114,6 +120,10 @@ def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
     arrays: Arrays = {"metric.centre": whitening.center, "metric.map": whitening.map}
     if representation.n_lifted:
         arrays["metric.rows"] = representation.rows
+    if representation.preprocessing is not None:
+        described, found = describe_transformer(representation.preprocessing, _PREPROCESSING)
+        document |= {"n_features": representation.n_features, "preprocessing": described}
+        arrays |= found
     if representation.mean is not None and representation.scale is not None:
         arrays |= {"metric.mean": representation.mean, "metric.scale": representation.scale}
     return document, arrays
@@ -133,6 +143,8 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
         _restore_unknowns(starting.memory_, arrays, n_features)
         return starting
     metric = _restore_metric(document["metric"], arrays, n_features)
+    if (fitted := metric.representation_.preprocessing) is not None:
+        model.preprocessing = clone(fitted)
     metric.statistics_, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
     if labels:
         n_classes, n_dimensions = len(labels), metric.representation_.n_dimensions
@@ -182,7 +194,11 @@ def _check_parameters(parameters: Document) -> None:
         require_whole(parameters["random_state"], "parameters")
 
 
-def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> AdaptiveMetric:
+def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> AdaptiveMetric:
+    preprocessing, n_features = None, n_features_in
+    if "preprocessing" in document:
+        preprocessing = restore_transformer(document["preprocessing"], arrays, _PREPROCESSING)
+        n_features = require_whole(document["n_features"], "metric", 1)
     require(document["type"] == "AdaptiveMetric" and isinstance(document["standardize"], bool), "metric")
     standardize, n_lifted = document["standardize"], require_whole(document["n_lifted"], "metric")
     seed, mean, scale = document["random_state"], None, None
@@ -206,7 +222,9 @@ def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> Adap
     metric = AdaptiveMetric(
         standardize=standardize, n_lifted=n_lifted, random_state=seed, directions=directions, power=power
     )
-    metric.n_features_in_, metric.representation_ = n_features, representation
+    if preprocessing is not None:
+        representation = representation.after(preprocessing)
+    metric.n_features_in_, metric.representation_ = n_features_in, representation
     metric.whitening_ = Whitening(
         require_floats(arrays["metric.centre"], (n_dimensions,), "metric", np.float32),
         require_floats(arrays["metric.map"], (n_dimensions, n_dimensions), "metric", np.float32),

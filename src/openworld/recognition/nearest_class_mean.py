@@ -15,6 +15,7 @@ from openworld.index import IndexKind
 from openworld.recognition.class_means import ClassMeans
 from openworld.recognition.class_means_mixin import ClassMeansMixin
 from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.locking import thread_safe
 from openworld.recognition.metric.likelihood import distance_logits
 from openworld.recognition.metric.ncm import new_metric
 from openworld.recognition.recognizer import Judgement
@@ -38,6 +39,7 @@ from openworld.recognition.validation import (
 Floats = NDArray[np.floating[Any]]
 
 
+@thread_safe
 class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The nearest class mean in a metric (NCM). It names the nearest class and never answers unknown.
 
@@ -85,21 +87,27 @@ class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         self.unknown_label = unknown_label
         self.index = index
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the metric and the class means from the starting classes."""
         self._validate_params()
         with unchanged_on_error(self):
-            samples, labels = start_training(self, X, y)
+            samples, labels = start_training(self, X, y, sample_weight)
             metric = new_metric(self.metric).fit(as_float(samples), labels)
             self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels), self.index)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn further samples, of known and of new classes, as `NearestNonOutlier` does."""
         if not hasattr(self, "class_means_"):
             check_announced(y, classes)
-            return self.fit(X, y)
-        samples, labels = continue_training(self, X, y, classes)
+            return self.fit(X, y, sample_weight)
+        samples, labels = continue_training(self, X, y, classes, sample_weight)
         self.class_means_ = self.class_means_.learn(samples, labels)
         return self
 
@@ -147,6 +155,7 @@ class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         """Do nothing: no sample is rejected."""
 
 
+@thread_safe
 class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """NCM that answers unknown when the largest softmax probability is small (OS-NCM-STH).
 
@@ -184,23 +193,29 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         self.tau = tau
         self.unknown_label = unknown_label
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the metric, the threshold and the class means from the starting classes."""
         self._validate_params()
         with unchanged_on_error(self):
-            samples, labels = start_training(self, X, y)
+            samples, labels = start_training(self, X, y, sample_weight)
             metric, self.tau_, self.calibration_ = fit_metric_and_tau(
                 new_metric(self.metric), self.tau, samples, labels, _minus_log_p
             )
             self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels))
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn further samples, of known and of new classes, as `NearestNonOutlier` does."""
         if not hasattr(self, "class_means_"):
             check_announced(y, classes)
-            return self.fit(X, y)
-        samples, labels = continue_training(self, X, y, classes)
+            return self.fit(X, y, sample_weight)
+        samples, labels = continue_training(self, X, y, classes, sample_weight)
         self.class_means_ = self.class_means_.learn(samples, labels)
         return self
 

@@ -19,6 +19,7 @@ from openworld.index import IndexKind
 from openworld.recognition.class_means import ClassMeans
 from openworld.recognition.class_means_mixin import ClassMeansMixin
 from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.locking import thread_safe
 from openworld.recognition.metric.ncm import new_metric
 from openworld.recognition.recognizer import Judgement
 from openworld.recognition.threshold import (
@@ -40,6 +41,7 @@ from openworld.recognition.validation import (
 Floats = NDArray[np.floating[Any]]
 
 
+@thread_safe
 class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Name the nearest class whose mean is closer than tau; answer unknown when there is none.
 
@@ -122,7 +124,7 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
 
     # -- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the metric W, the threshold tau and the class means from the starting classes.
 
         Parameters
@@ -130,6 +132,8 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
         X : array of shape (n, D)
         y : array of shape (n,)
             Labels: integers, strings or booleans, none of them the unknown label.
+        sample_weight : array of shape (n,), optional
+            How often each sample counts, in whole numbers.
 
         Returns
         -------
@@ -137,14 +141,20 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
         """
         self._validate_params()
         with unchanged_on_error(self):
-            samples, labels = start_training(self, X, y)
+            samples, labels = start_training(self, X, y, sample_weight)
             metric, self.tau_, self.calibration_ = fit_metric_and_tau(
                 new_metric(self.metric), self.tau, samples, labels, _distances
             )
             self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels), self.index)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn samples of known and of new classes: the incremental learning function I_t.
 
         With W and tau fixed, I_t updates the mean of class i by the n samples x_k that a person labelled
@@ -161,6 +171,8 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
         y : array of shape (n,)
         classes : array, optional
             Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
+        sample_weight : array of shape (n,), optional
+            How often each sample counts, in whole numbers.
 
         Returns
         -------
@@ -168,8 +180,8 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
         """
         if not hasattr(self, "class_means_"):
             check_announced(y, classes)
-            return self.fit(X, y)
-        samples, labels = continue_training(self, X, y, classes)
+            return self.fit(X, y, sample_weight)
+        samples, labels = continue_training(self, X, y, classes, sample_weight)
         self.class_means_ = self.class_means_.learn(samples, labels)
         return self
 

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    assert_all_finite,
+    column_or_1d,
+    validate_data,
+)
 
 _KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "float", "U": "string", "S": "bytes"}
 _DEFAULT_UNKNOWN: dict[str, int | float | str | bytes] = {
@@ -133,13 +138,15 @@ def answers(classes: NDArray[Any], positions: NDArray[np.intp], unknown_label: A
     return np.asarray(labels[positions])
 
 
-def start_training(recognizer: Any, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+def start_training(
+    recognizer: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Check the samples of the starting classes and settle what unknown is called.
 
     The samples keep their type, so that a large array of small integers is not copied. Sets
     `unknown_label_` and what scikit-learn keeps about the features.
     """
-    samples, labels = _validate(recognizer, X, y, reset=True)
+    samples, labels = _validate(recognizer, X, y, sample_weight, reset=True)
     classes = np.unique(labels)
     recognizer.unknown_label_ = (
         default_unknown_label(classes) if recognizer.unknown_label is None else recognizer.unknown_label
@@ -168,11 +175,15 @@ def split_unknown(
 
 
 def continue_training(
-    recognizer: Any, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+    recognizer: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    classes: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Check further samples against what the recognizer was started with."""
     check_announced(y, classes)
-    samples, labels = _validate(recognizer, X, y, reset=False)
+    samples, labels = _validate(recognizer, X, y, sample_weight, reset=False)
     _check_classes(recognizer, labels)
     return samples, labels
 
@@ -247,7 +258,7 @@ def unchanged_on_error(recognizer: Any) -> Iterator[None]:
 
 
 def _validate(
-    recognizer: Any, X: ArrayLike, y: ArrayLike, *, reset: bool
+    recognizer: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
@@ -257,4 +268,20 @@ def _validate(
             "make_pipeline(SparseRandomProjection(n_components=1000, dense_output=True), ...)."
         )
     samples, labels = validate_data(recognizer, X, check_labels(y), reset=reset, dtype="numeric")
-    return samples, labels
+    return (samples, labels) if sample_weight is None else _repeated(samples, labels, sample_weight)
+
+
+def _repeated(
+    samples: NDArray[Any], labels: NDArray[Any], sample_weight: ArrayLike
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Repeat each sample as often as its weight says: what a weight means for means and calibration alike."""
+    weights = _check_sample_weight(sample_weight, samples, ensure_non_negative=True)
+    if not np.all(weights == np.floor(weights)):
+        raise ValueError(
+            "sample_weight must hold whole numbers, which say how often each sample counts; samples that are "
+            "not to count have the weight 0."
+        )
+    times = weights.astype(np.intp)
+    if not times.any():
+        raise ValueError("sample_weight is 0 for every sample, so there is nothing to learn.")
+    return np.repeat(samples, times, axis=0), np.repeat(labels, times)

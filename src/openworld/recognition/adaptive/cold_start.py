@@ -17,6 +17,7 @@ from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoringModel
 from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.locking import thread_safe
 from openworld.recognition.recognizer import Judgement
 from openworld.recognition.validation import (
     as_array,
@@ -97,6 +98,7 @@ class StartingMemory(ClassMemory):
         self.statistics = statistics
 
 
+@thread_safe
 class ColdStartRecognizer(OpenWorldRecognizer):
     """An `OpenWorldRecognizer` that starts from nothing: everything is unknown until it knows two classes.
 
@@ -135,11 +137,17 @@ class ColdStartRecognizer(OpenWorldRecognizer):
         """Whether it still knows too little to recognize anything."""
         return isinstance(getattr(self, "memory_", None), StartingMemory)
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn new samples; with those of a second class the recognizer is fitted."""
         if not self.is_starting:
-            return super().partial_fit(X, y, classes)
-        samples, labels = continue_training(self, X, y, classes)
+            return super().partial_fit(X, y, classes, sample_weight)
+        samples, labels = continue_training(self, X, y, classes, sample_weight)
         check_range(samples)
         assert isinstance(self.memory_, StartingMemory)
         undo = self.memory_.restorer(np.unique(labels))
@@ -202,6 +210,9 @@ class ColdStartRecognizer(OpenWorldRecognizer):
         if not self.is_starting:
             return super().membership(X)
         return np.zeros((len(self._checked(X)), len(self.classes_)))
+
+    def _is_ready(self) -> bool:
+        return self.is_starting or super()._is_ready()
 
     def _current(self) -> ScoringModel:
         if self.is_starting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,8 +20,9 @@ from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, rep
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
-from openworld.recognition.adaptive.scoring import ScoringModel, sorted_classes
+from openworld.recognition.adaptive.scoring import ScoringModel, make_scoring_model, sorted_classes
 from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.locking import lock_of
 from openworld.recognition.threshold import Objective
 from openworld.recognition.validation import as_array, as_key, check_labels, check_range, check_unknown_label
 
@@ -176,11 +178,13 @@ class Derived:
 
 
 class ClassMemoryMixin:
-    """What a recognizer with a `ClassMemory` offers: correcting classes and adding models.
+    """What a recognizer with a `ClassMemory` offers: correcting classes, adding models, a scoring model.
 
-    It passes calls on to `memory_`, which `fit` makes, and drops what was computed from it.
+    It passes calls on to `memory_`, which `fit` makes, drops what was computed from it, and computes it again
+    when it is needed.
     """
 
+    objective: Objective
     memory_: ClassMemory
     metric_: AdaptiveMetric
     unknown_label_: Any
@@ -296,3 +300,56 @@ class ClassMemoryMixin:
         other.metric_.statistics_ = memory.statistics
         other.memory_, other._derived = memory, Derived()
         return other
+
+    # -- what predictions read, computed when it is first needed after a change --------------------
+
+    def _current(self) -> ScoringModel:
+        check_is_fitted(self)
+        if not len(self.statistics_):
+            raise ValueError("This recognizer knows no class: teach it some with partial_fit.")
+        with lock_of(self).exclusive() if self._derived.model is None else nullcontext():
+            return self._derived.model or self._derive()
+
+    def _is_ready(self) -> bool:
+        return not hasattr(self, "memory_") or self._derived.model is not None or not len(self.statistics_)
+
+    def _make_ready(self) -> None:
+        self._current()
+
+    def _derive(self) -> ScoringModel:
+        """Compute the scoring model; metric and calibration too, where the samples have grown enough."""
+        n_samples, derived = float(self.statistics_.counts.sum()), self._derived
+        calibration, previous = derived.calibration, derived.previous
+        if calibration is None or n_samples > (1 + self.refresh_growth) * derived.n_samples:
+            whitening = Whitening.of(self.statistics_, self.metric_.power)
+            calibration, previous = self.memory_.calibrate(whitening, self.objective), None
+            self.metric_.whitening_ = whitening
+        else:
+            n_samples = derived.n_samples
+        # The previous model gives its rows away: it is of no use where this fails.
+        self._derived = replace(derived, previous=None)
+        model = make_scoring_model(
+            self.metric_, self.memory_.lengths, self.memory_.reservoir, calibration, previous, derived.changed
+        )
+        self._derived = Derived(model, calibration, n_samples)
+        return model
+
+    def state(self) -> tuple[float, ScoringModel] | None:
+        """Return what a model file keeps: how many samples the metric is from, and what predictions read.
+
+        None where too little is known to predict, as in a part that is to be added to others.
+        """
+        try:
+            model = self._current()
+        except ValueError:
+            return None
+        return self._derived.n_samples, model
+
+    def restore(
+        self, metric: AdaptiveMetric, memory: ClassMemory, state: tuple[float, ScoringModel] | None
+    ) -> None:
+        """Set what was learned, as read from a model file."""
+        self.metric_, self.memory_, self._derived = metric, memory, Derived()
+        if state is not None:
+            n_samples, model = state
+            self._derived = Derived(model, model.calibration, n_samples)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,15 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.choice import choose_metric
 from openworld.recognition.adaptive.memory import ClassMemory, ClassMemoryMixin, Derived
-from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening
+from openworld.recognition.adaptive.metric import AdaptiveMetric
 from openworld.recognition.adaptive.radial import length_statistics
+from openworld.recognition.adaptive.representation import preprocessed
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
-from openworld.recognition.adaptive.scoring import (
-    ScoringModel,
-    all_scores,
-    best_scores,
-    make_scoring_model,
-)
+from openworld.recognition.adaptive.scoring import all_scores, best_scores
+from openworld.recognition.locking import thread_safe
 from openworld.recognition.recognizer import Judgement
 from openworld.recognition.threshold import MinOpenWorldError, Objective
 from openworld.recognition.validation import (
@@ -40,6 +36,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 
+@thread_safe
 class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Name the class whose mean lies in the nearest direction of an adaptive metric, or answer unknown.
 
@@ -67,6 +64,9 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         What the threshold is to reach; any objective of `openworld.recognition.threshold`.
     metric : AdaptiveMetric, optional
         By default the representation is chosen on the starting classes, as told above.
+    preprocessing : transformer, optional
+        Fitted to the starting classes and kept as it is from then on: for example a scaler, `PCA` or a
+        pipeline of these. To have one that is fitted already, wrap it in scikit-learn's `FrozenEstimator`.
     n_lifted : int, default=2000
         Rows of the random lift that is tried, at most 32 for each feature; 0 tries none.
     reservoir_size : int, default=12
@@ -105,6 +105,9 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     search the class means in inverted lists, which takes 4 L bytes more for each class. They are rebuilt
     with the metric: with so many classes set `refresh_growth`.
 
+    Methods may be called from several threads: those that predict run side by side, those that change the
+    model run alone.
+
     A forgotten class leaves its share of the within-class scatter behind, which tells how samples vary
     but nothing about that class's place.
 
@@ -125,6 +128,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "objective": [HasMethods(["value"])],
         "metric": [AdaptiveMetric, None],
+        "preprocessing": [HasMethods(["fit", "transform"]), None],
         "n_lifted": [Interval(Integral, 0, None, closed="left")],
         "reservoir_size": [Interval(Integral, 1, None, closed="left")],
         "refresh_growth": [Interval(Real, 0, None, closed="left")],
@@ -138,6 +142,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         objective: Objective = MinOpenWorldError(),  # noqa: B008 -- frozen
         *,
         metric: AdaptiveMetric | None = None,
+        preprocessing: Any = None,
         n_lifted: int = 2000,
         reservoir_size: int = 12,
         refresh_growth: float = 0.0,
@@ -147,6 +152,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     ) -> None:
         self.objective = objective
         self.metric = metric
+        self.preprocessing = preprocessing
         self.n_lifted = n_lifted
         self.reservoir_size = reservoir_size
         self.refresh_growth = refresh_growth
@@ -156,7 +162,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
 
     # -- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the representation on the starting classes, and learn them.
 
         Parameters
@@ -165,6 +171,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         y : array of shape (n,)
             Labels of one class or more. With one class, or one sample of each, a warning says that the
             threshold is a guess. With `learn_unknowns` the unknown label marks samples of no class.
+        sample_weight : array of shape (n,), optional
+            How often each sample counts, in whole numbers: as if it were there so many times.
 
         Returns
         -------
@@ -172,7 +180,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         """
         self._validate_params()
         with unchanged_on_error(self):
-            samples, labels = start_training(self, X, y)
+            samples, labels = start_training(self, X, y, sample_weight)
             check_range(samples)
             samples, labels, unknowns = split_unknown(self, samples, labels)
             if len(samples) < 2:
@@ -189,19 +197,31 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         reservoir = Reservoir(self.reservoir_size, dtype=precise_enough(samples))
         reservoir.add(samples, labels)
         lengths = length_statistics(samples, labels)
+        before = None if self.preprocessing is None else clone(self.preprocessing).fit(samples, labels)
+        inner = preprocessed(before, samples)
         if self.metric is None:
             parameters = {"n_lifted": self.n_lifted, "random_state": self.random_state}
-            self.metric_ = choose_metric(samples, labels, **parameters)
+            self.metric_ = choose_metric(inner, labels, **parameters)
         else:
             self.metric_ = clone(self.metric)
-        self.metric_.fit_statistics(samples, labels)
-        representation, statistics = self.metric_.representation_, self.metric_.statistics_
+        self.metric_.fit_statistics(inner, labels)
+        representation = self.metric_.representation_
+        if before is not None:
+            representation = representation.after(before)
+            self.metric_.representation_, self.metric_.n_features_in_ = representation, samples.shape[1]
+        statistics = self.metric_.statistics_
         self.memory_ = ClassMemory(representation, statistics, lengths, reservoir)
         self.memory_.add(samples[:0], labels[:0], unknowns)
         self._derived = Derived()
         self._current()
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn new samples, of known and of new classes alike.
 
         Parameters
@@ -210,6 +230,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         y : array of shape (n,)
         classes : array, optional
             Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
+        sample_weight : array of shape (n,), optional
+            How often each sample counts, in whole numbers.
 
         Returns
         -------
@@ -217,8 +239,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         """
         if not hasattr(self, "memory_"):
             check_announced(y, classes)
-            return self.fit(X, y)
-        samples, labels = continue_training(self, X, y, classes)
+            return self.fit(X, y, sample_weight)
+        samples, labels = continue_training(self, X, y, classes, sample_weight)
         check_range(samples)
         return self._learn(*split_unknown(self, samples, labels))
 
@@ -357,52 +379,6 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         """
         judged = self.judge(X, n)
         return judged.nearest, judged.distances
-
-    # -- what predictions read, computed when it is first needed after a change --------------------
-
-    def _current(self) -> ScoringModel:
-        check_is_fitted(self)
-        if not len(self.statistics_):
-            raise ValueError("This recognizer knows no class: teach it some with partial_fit.")
-        return self._derived.model or self._derive()
-
-    def _derive(self) -> ScoringModel:
-        """Compute the scoring model; metric and calibration too, where the samples have grown enough."""
-        n_samples, derived = float(self.statistics_.counts.sum()), self._derived
-        calibration, previous = derived.calibration, derived.previous
-        if calibration is None or n_samples > (1 + self.refresh_growth) * derived.n_samples:
-            whitening = Whitening.of(self.statistics_, self.metric_.power)
-            calibration, previous = self.memory_.calibrate(whitening, self.objective), None
-            self.metric_.whitening_ = whitening
-        else:
-            n_samples = derived.n_samples
-        # The previous model gives its rows away: it is of no use where this fails.
-        self._derived = replace(derived, previous=None)
-        model = make_scoring_model(
-            self.metric_, self.memory_.lengths, self.memory_.reservoir, calibration, previous, derived.changed
-        )
-        self._derived = Derived(model, calibration, n_samples)
-        return model
-
-    def state(self) -> tuple[float, ScoringModel] | None:
-        """Return what a model file keeps: how many samples the metric is from, and what predictions read.
-
-        None where too little is known to predict, as in a part that is to be added to others.
-        """
-        try:
-            model = self._current()
-        except ValueError:
-            return None
-        return self._derived.n_samples, model
-
-    def restore(
-        self, metric: AdaptiveMetric, memory: ClassMemory, state: tuple[float, ScoringModel] | None
-    ) -> None:
-        """Set what was learned, as read from a model file."""
-        self.metric_, self.memory_, self._derived = metric, memory, Derived()
-        if state is not None:
-            n_samples, model = state
-            self._derived = Derived(model, model.calibration, n_samples)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "memory_")

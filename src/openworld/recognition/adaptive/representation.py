@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn import config_context
 
+from openworld.recognition.metric.ncm import same_metric
 from openworld.recognition.validation import as_float
 
 Floats = NDArray[np.float32]
@@ -25,6 +27,7 @@ _LARGEST = np.finfo(np.float64).max / 4  # so that a standardized sample from af
 class Representation:
     """A map that stays as it is once chosen: power, direction, and a random lift where it pays.
 
+    0. Transform by the `preprocessing` of the user, if there is one.
     1. Standardize, if asked: subtract `mean`, divide by `scale`. Without `directions` this is all.
     2. Signed square root of each feature, which tames counts and bursts.
     3. If standardized, append a constant as long as a typical sample, so that the length of a sample is
@@ -36,6 +39,7 @@ class Representation:
     Attributes
     ----------
     n_features : int
+        After step 0.
     n_lifted : int
         0 for no lift.
     seed : int
@@ -46,6 +50,8 @@ class Representation:
         The root mean square length after step 2, for step 3.
     directions : bool
         False keeps the standardized features as they are, for few features whose lengths matter.
+    preprocessing : transformer or None
+        Fitted.
     """
 
     n_features: int
@@ -55,6 +61,7 @@ class Representation:
     scale: NDArray[np.float64] | None = None
     length: float = 1.0
     directions: bool = True
+    preprocessing: Any = None
 
     @classmethod
     def of(
@@ -116,8 +123,15 @@ class Representation:
         vars(other)["rows"] = rows  # where cached_property looks first
         return other
 
+    def after(self, preprocessing: Any) -> Representation:
+        """Return the map of samples that are transformed first."""
+        other = replace(self, preprocessing=preprocessing)
+        return other.with_rows(self.rows) if self.n_lifted else other
+
     def is_same(self, other: Representation) -> bool:
         """Return whether both map every sample to the same place."""
+        if not same_metric(self.preprocessing, other.preprocessing):
+            return False
         same = (self.n_features, self.n_lifted, self.length, self.directions) == (
             other.n_features,
             other.n_lifted,
@@ -130,7 +144,8 @@ class Representation:
         return same and np.array_equal(self.mean, other.mean) and np.array_equal(self.scale, other.scale)
 
     def __call__(self, X: NDArray[Any]) -> Floats:
-        """Map samples, shape (n, n_features), to float32 of shape (n, n_dimensions)."""
+        """Map samples, shape (n, D), to float32 of shape (n, n_dimensions)."""
+        X = preprocessed(self.preprocessing, X)
         directions = np.empty((len(X), self._n_directions), dtype=np.float32)
         for start in range(0, len(X), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
@@ -161,6 +176,15 @@ class Representation:
         rooted /= np.maximum(length, 1e-30)
         np.copysign(sizes, X, out=sizes)
         return rooted
+
+
+def preprocessed(preprocessing: Any, X: NDArray[Any]) -> NDArray[Any]:
+    """Transform samples by a fitted transformer, if there is one; the result is a dense array."""
+    if preprocessing is None:
+        return X
+    with config_context(transform_output="default", assume_finite=True):
+        found: Any = preprocessing.transform(X)
+    return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
 
 
 def _scale_within(X: NDArray[Any], labels: NDArray[Any], scale: NDArray[np.float64]) -> NDArray[np.float64]:

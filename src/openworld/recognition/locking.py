@@ -1,0 +1,139 @@
+"""Thread safety of recognizers: many threads may predict at once, and learning has the model to itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial, wraps
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+
+class ReadWriteLock:
+    """A lock that many readers share or one writer holds; a thread may take it again while it has it.
+
+    A writer that waits goes before readers that come later, so that a stream of predictions cannot keep it
+    waiting forever.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._readers = 0
+        self._writer: int | None = None
+        self._waiting = 0
+        self._held = threading.local()  # how often this thread has it
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Hold the lock together with other readers."""
+        depth = getattr(self._held, "depth", 0)
+        if not depth:
+            with self._changed:
+                self._changed.wait_for(lambda: self._writer is None and not self._waiting)
+                self._readers += 1
+        self._held.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._held.depth = depth
+            if not depth:
+                with self._changed:
+                    self._readers -= 1
+                    self._changed.notify_all()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock alone. A thread that reads must let go of it first."""
+        depth, me = getattr(self._held, "depth", 0), threading.get_ident()
+        if not depth:
+            with self._changed:
+                self._waiting += 1
+                try:
+                    self._changed.wait_for(lambda: self._writer is None and not self._readers)
+                    self._writer = me
+                finally:
+                    self._waiting -= 1
+        elif self._writer != me:
+            raise RuntimeError("A thread that reads a model cannot change it at the same time.")
+        self._held.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._held.depth = depth
+            if not depth:
+                with self._changed:
+                    self._writer = None
+                    self._changed.notify_all()
+
+
+# Beside the models and not in them, so that they stay plain data to copy and to pickle.
+_locks: WeakKeyDictionary[Any, ReadWriteLock] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def lock_of(model: Any) -> ReadWriteLock:
+    """Return the lock of a model."""
+    lock = _locks.get(model)
+    if lock is None:
+        with _making:
+            lock = _locks.setdefault(model, ReadWriteLock())
+    return lock
+
+
+# What a recognizer may be asked by many threads at once, and what has it to itself.
+_READS = (
+    *("predict", "decision_function", "membership", "judge", "nearest_classes"),
+    *("predict_proba", "predict_log_proba", "log_density"),
+)
+_CHANGES = (
+    *(
+        "fit",
+        "partial_fit",
+        "learn_statistics",
+        "learn_unknown",
+        "forget_class",
+        "rename_class",
+        "merge_classes",
+    ),
+    *("set_objective", "relax_threshold", "recalibrate", "refresh", "optimize", "state"),
+    *("class_mean", "without_classes", "__add__"),  # read what learning changes, but need no scoring model
+)
+
+K = TypeVar("K", bound=type)
+
+
+def thread_safe(kind: K) -> K:
+    """Make the methods of a recognizer that change it wait for those that read it, and these for them.
+
+    A recognizer may compute what predictions read when it is first needed. Its `_is_ready` says whether that
+    was done; if not, `_make_ready` is called while no other thread has the model.
+    """
+    for name in filter(partial(hasattr, kind), _READS):
+        setattr(kind, name, _shared(getattr(kind, name)))
+    for name in filter(partial(hasattr, kind), _CHANGES):
+        setattr(kind, name, _exclusive(getattr(kind, name)))
+    return kind
+
+
+def _exclusive(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def alone(self: Any, *args: Any, **options: Any) -> Any:
+        with lock_of(self).exclusive():
+            return method(self, *args, **options)
+
+    return alone
+
+
+def _shared(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def together(self: Any, *args: Any, **options: Any) -> Any:
+        lock, is_ready = lock_of(self), getattr(self, "_is_ready", lambda: True)
+        while True:
+            with lock.shared():
+                if is_ready():
+                    return method(self, *args, **options)
+            with lock.exclusive():
+                self._make_ready()
+
+    return together
