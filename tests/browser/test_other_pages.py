@@ -164,7 +164,7 @@ def test_the_samples_of_a_class_are_moved_and_removed(site: Any, tabs: Any) -> N
     expect(tiles).to_have_count(13, timeout=20_000)
     assert site.world.pool.get(ids[0]).label is None
     tiles.nth(0).click()
-    page.get_by_label("What is it?").fill("wedge")
+    page.get_by_label("Move to").fill("wedge")
     page.keyboard.press("Enter")
     expect(page.locator("#outcome")).to_contain_text("Learned “wedge” from 1 sample.", timeout=20_000)
     expect(tiles).to_have_count(12)

@@ -45,7 +45,7 @@ def test_confirm_correct_and_undo(reviewed: Any, tabs: Any) -> None:
     assert world.pool.count() == 2
 
     tiles.nth(0).click()
-    page.get_by_label("What is it?").fill("ring")
+    page.get_by_label("Wrong: it is").fill("ring")
     page.keyboard.press("Enter")
     expect(tiles).to_have_count(5)
     assert "ring" in [info.label for info in world.classes.all()]
