@@ -42,9 +42,9 @@ def first_model(folder: Path) -> Path:
 class Server:
     """A server process, forked from one that has imported the service, which makes a start quick."""
 
-    def __init__(self, model: Path, url: str) -> None:
-        self._settings = {"model": model, "database": url, "port": 0, "log_level": "error"}
-        self._settings |= {"clustering": False, "rate_limit": 0}
+    def __init__(self, model: Path, url: str, **settings: Any) -> None:
+        self._settings: dict[str, Any] = {"model": model, "database": url, "port": 0, "log_level": "error"}
+        self._settings |= {"clustering": False, "rate_limit": 0, **settings}
         self._reading = threading.Lock()
         self.start()
 

@@ -102,7 +102,7 @@ def _line(soak: Soak, server: psutil.Process, minute: float) -> str:
 async def run(server: Server, minutes: float, connections: int, streams: int, every: float) -> None:
     """Load a server and print what was measured."""
     started, process = monotonic(), psutil.Process(server.pid)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=5)
     print("| minute | requests | labels | streams | failed | p50, ms | p99, ms | MiB | files | threads |")
     print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
     async with httpx.AsyncClient(base_url=server.address, limits=limits, timeout=120) as client:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import socket
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from openworld.service.results import Refused
-from openworld.service.server import address, check_may_listen, check_port
+from openworld.service.server import _config, address, check_may_listen, check_port
 
 
 @pytest.fixture
@@ -44,3 +46,10 @@ def test_a_port_in_use_is_said_plainly(settings_of):
     check_port(settings_of(port=0))
     with pytest.raises(Refused, match=r"Cannot listen on 192\.0\.2\.1"):  # of no machine: for documentation
         check_port(settings_of(host="192.0.2.1", port=0))
+
+
+def test_clients_end_idle_connections_before_the_server_does(settings_of):
+    """A connection that both ends close at one moment loses the request that was just sent."""
+    client = httpx.Limits().keepalive_expiry
+    assert client is not None
+    assert _config(FastAPI(), settings_of()).timeout_keep_alive > 2 * client

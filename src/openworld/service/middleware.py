@@ -13,11 +13,10 @@ from urllib.parse import urlsplit
 
 import structlog
 from fastapi import HTTPException, Request
-from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openworld.service.api.errors import error_response
-from openworld.service.api.request_bodies import SMALL, is_bounded
+from openworld.service.api.request_bodies import SMALL, JsonCounter
 from openworld.service.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -227,30 +226,31 @@ class RequestBodies:
             await self._service.auth.authenticate(Request(scope))
         if b"json" not in headers.get(b"content-type", b"").lower():  # files and arrays are not parsed
             return receive
-        body = await _read_body(receive)
-        if len(body) > SMALL and not await run_in_threadpool(self._is_bounded, body):
-            raise HTTPException(413, "The body has more lists or values than any request needs.")
-        return _replayed(body, receive)
+        return _replayed(await _read_body(receive, self._counter()), receive)
 
     def _limit(self, path: str) -> int:
         if path.startswith(_SAMPLES):
             return int(self._service.settings.max_body_mb * 1e6)
         return _SESSION_BYTES if path == _SESSION else _OTHER_BYTES
 
-    def _is_bounded(self, body: bytes) -> bool:
+    def _counter(self) -> JsonCounter:
         most = self._service.settings.max_batch
         n_values = max(_MOST_IDS, most * self._service.batcher.n_features) + 4 * most + 100
-        return is_bounded(body, most + 100, n_values)
+        return JsonCounter(most + 100, n_values)
 
 
-async def _read_body(receive: Receive) -> bytes:
-    """Return the whole body of a request."""
-    parts = []
+async def _read_body(receive: Receive, counter: JsonCounter) -> bytes:
+    """Return the whole body of a request; refuse it as soon as it is too much to parse."""
+    parts, n_bytes = [], 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise HTTPException(400, "The body was cut off.")
         parts.append(message.get("body", b""))
+        n_bytes += len(parts[-1])
+        counter.add(parts[-1])
+        if n_bytes > SMALL and not counter.is_bounded:
+            raise HTTPException(413, "The body has more lists or values than any request needs.")
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
 

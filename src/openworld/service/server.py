@@ -31,6 +31,9 @@ from openworld.service.state import State
 from openworld.service.world import World
 
 _SECONDS_TO_FINISH = 10
+# Longer than clients keep an idle connection, 5 seconds with httpx: where both ends close it at one moment,
+# a request is lost that the client has just sent.
+_IDLE_SECONDS = 30
 _SWITCH_SECONDS = 0.0005  # threads that compute must not keep the event loop waiting, nor it them
 
 
@@ -138,6 +141,7 @@ def _config(app: FastAPI | str, settings: ServiceSettings, **more: Any) -> uvico
         server_header=False,
         http=Connection,
         limit_concurrency=settings.max_connections,
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
         **more,
     )

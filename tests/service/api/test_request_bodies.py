@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fastapi import HTTPException
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openworld.service.api import request_bodies
-from openworld.service.api.request_bodies import is_bounded
+from openworld.service.api.request_bodies import JsonCounter
+from openworld.service.middleware import _read_body
 
 KEY = "an-admin-key-of-the-settings"
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
@@ -41,11 +42,16 @@ def test_counts_agree_with_the_parsed_value(value: Any, piece: int) -> None:
     body = json.dumps(value).encode()
     n_lists, n_commas = _count(value)
     most = max(n_commas, body.count(b'"'))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request_bodies, "_PIECE", piece)
-        assert is_bounded(body, n_lists, most)
-        assert n_lists == 0 or not is_bounded(body, n_lists - 1, most)
-        assert n_commas == 0 or not is_bounded(body, n_lists, n_commas - 1)
+
+    def is_bounded(most_lists: int, most_values: int) -> bool:
+        counter = JsonCounter(most_lists, most_values)
+        for start in range(0, len(body), piece):
+            counter.add(body[start : start + piece])
+        return counter.is_bounded
+
+    assert is_bounded(n_lists, most)
+    assert n_lists == 0 or not is_bounded(n_lists - 1, most)
+    assert n_commas == 0 or not is_bounded(n_lists, n_commas - 1)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,19 @@ def test_too_many_lists_are_refused_unparsed(serving: Serving, monkeypatch: pyte
             )
             assert found.status_code == 413
             assert b"more lists or values" in found.content
+
+
+def test_what_is_refused_is_not_read_to_its_end() -> None:
+    n_read = 0
+
+    async def receive() -> Any:
+        nonlocal n_read
+        n_read += 1
+        return {"type": "http.request", "body": b"[1]," * 20_000, "more_body": True}
+
+    with pytest.raises(HTTPException, match="more lists or values"):
+        asyncio.run(_read_body(receive, JsonCounter(50_000, 1_000_000)))
+    assert n_read == 3
 
 
 def test_large_bodies_answer_as_small_ones(serving: Serving, things: Callable[..., Any]) -> None:
