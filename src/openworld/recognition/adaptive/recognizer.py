@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.choice import choose_metric
@@ -34,6 +35,8 @@ from openworld.recognition.validation import (
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
+
+_FEW_VALUES = 10_000_000  # of the samples to fit
 
 
 @thread_safe
@@ -187,7 +190,9 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
                 raise ValueError(
                     f"OpenWorldRecognizer needs at least 2 samples to start with; got {len(samples)} sample."
                 )
-            self._learn_starting_classes(samples, labels, unknowns)
+            # Threads that wait for each other's share of a small product cost several times the work.
+            with threadpool_limits(1 if samples.size <= _FEW_VALUES else None, "blas"):
+                self._learn_starting_classes(samples, labels, unknowns)
         return self
 
     def _learn_starting_classes(
