@@ -35,12 +35,18 @@ VECTORS = """
     X, y = load_iris(return_X_y=True)
     np.savez("iris.npz", X=X, y=np.array(["a", "b", "c"])[y])
 """
+DIGITS = """
+    from sklearn.datasets import load_digits
+    import numpy as np
+    X, y = load_digits(return_X_y=True)
+    np.savez("digits.npz", X=X, y=y)
+"""
 # For each extra: code that makes data, and commands that must succeed.
 CHECKS: dict[str, tuple[str, list[str]]] = {
     "": (VECTORS, ["fit iris.npz -o iris.ow", "recognize iris.ow iris.npz -o a.csv", "inspect iris.ow"]),
     "images": (PICTURES, ["fit photos -o p.ow", "recognize p.ow photos --sheet sheet.html -o a.csv"]),
     "text": (TEXTS, ["fit questions.csv -o q.ow", "recognize q.ow questions.csv -o a.csv"]),
-    "evaluate": (VECTORS, ["evaluate paper-50 --data iris.npz --recognizer NCM --output report"]),
+    "evaluate": (DIGITS, ["evaluate paper-50 --data digits.npz --recognizer NCM --output report"]),
     "service": (VECTORS, ["fit iris.npz -o iris.ow", "demo --in-terminal"]),
     "scale": (VECTORS, ["fit iris.npz -o iris.ow --dask local"]),
 }

@@ -125,7 +125,7 @@ def _for_model(model: Any, columns: Columns) -> Columns:
         columns = replace(columns, means=tuple(means.tolist()))
     if getattr(model, "extractor_", None) is not None:
         return replace(columns, text_wins=True)
-    return columns if names is None else replace(columns, features=tuple(map(str, names)))
+    return columns if names is None else replace(columns, features=tuple(map(str, names)), of_model=True)
 
 
 # -- vectors ------------------------------------------------------------------------------------------

@@ -41,3 +41,14 @@ def test_parts_of_a_data_set_are_not_classes() -> None:
     assert parts_among(["Train", "test"]) == ["Train", "test"]
     assert parts_among(["train", "val", "test"]) == ["train", "val", "test"]
     assert parts_among(["train", "bus", "tram"]) == []  # a train may be a train
+
+
+def test_a_time_or_number_of_the_sample_is_found() -> None:
+    random = np.random.default_rng(0)
+    X = random.integers(0, 1000, (40, 4)).astype(float)
+    X[:, 1] = 1.7e9 + np.cumsum(random.integers(1, 100, 40))
+    X[:, 2] = -np.arange(40)
+    X[:, 3] = np.sort(random.random(40))  # measured values in order are no numbers of samples
+    y = np.repeat(["a", "b"], 20)
+    assert check_data(X, y).counting == [1, 2]
+    assert check_data(X[:5], y[:5]).counting == []

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from openworld.cli.demo_story import Story
 
-# Okabe and Ito's colours, which colour-blind people can tell apart.
+# Okabe and Ito's colors, which color-blind people can tell apart.
 _BEFORE, _AFTER, _RIGHT, _WRONG = "#999999", "#0072B2", "#009E73", "#D55E00"
 
 
@@ -33,12 +33,12 @@ def draw(story: Story, path: Path) -> None:
 
 def _draw_bars(axes: Any, story: Story) -> None:
     names = list(story.before)
-    for shift, values, colour, label in (
+    for shift, values, color_of, label in (
         (-0.2, story.before, _BEFORE, "before naming"),
         (0.2, story.after, _AFTER, "after naming"),
     ):
         heights = [100 * values[name] for name in names]
-        bars = axes.bar([i + shift for i in range(len(names))], heights, 0.38, color=colour, label=label)
+        bars = axes.bar([i + shift for i in range(len(names))], heights, 0.38, color=color_of, label=label)
         axes.bar_label(bars, fmt="%.0f", fontsize=9)
     axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
     axes.set_ylabel("answers that are right (%)")

@@ -76,7 +76,7 @@ def tell(letters: Letters, seed: int, say: Any) -> Story:
     chosen = pictures(starting, test=False)
     recognizer.fit(X[chosen], letters.labels[chosen])
     story = Story(recognizer)
-    say(f"Learnt {N_STARTING} letters from {chosen.sum()} pictures.")
+    say(f"Learned {N_STARTING} letters from {chosen.sum()} pictures.")
 
     groups = {"known letters": starting, "new letters": new, "letters never named": never}
     tests = {name: pictures(classes, test=True) for name, classes in groups.items()}

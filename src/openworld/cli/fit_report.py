@@ -116,6 +116,12 @@ class FitReport:
                 f"{self.feature(i)} has nearly all of the variance. Is it an id, a date or in another unit?"
                 for i in self.data.dominating
             ]
+            found += [
+                f"{self.feature(i)} only grows or only falls from sample to sample, like a time or an id: "
+                "it tells nothing about new samples. Leave it out with --feature-columns or name "
+                "it in --id-column."
+                for i in self.data.counting
+            ]
         if self.check is not None and self.check.is_near_chance:
             found.append(
                 f"held-out samples are named no better than by chance ({self.check.nearest_right:.0%} of the "
@@ -131,7 +137,7 @@ class FitReport:
         data = asdict(self.data)
         for kind in ("copies", "near_copies"):
             data[kind] = [[self.name(a), self.name(b)] for a, b in data[kind]]
-        for kind in ("constant", "dominating"):
+        for kind in ("constant", "dominating", "counting"):
             data[kind] = [self.feature(i) for i in data[kind]]
         check = None if self.check is None else asdict(self.check)
         if check is not None:

@@ -39,6 +39,8 @@ class Columns:
         of the column.
     means : tuple of float or None
         The means to take for missing values; by default those of the file.
+    of_model : bool
+        Whether `features` are those that a model was fitted to.
     text_wins : bool
         Whether a table with texts and numbers holds texts. Without it such a table is refused unless `text`
         or `features` says which to use.
@@ -50,6 +52,7 @@ class Columns:
     id: str | None = None
     missing: Missing = "error"
     means: tuple[float, ...] | None = None
+    of_model: bool = False
     text_wins: bool = False
 
     def label_of(self, place: object, names: Sequence[str]) -> str | None:
@@ -69,7 +72,8 @@ class Columns:
         label, id = self.label_of(place, names), self.id_of(place, names)
         others = [name for name in names if name not in (label, id)]
         if self.features is not None:
-            require(place, names, self.features, "--feature-columns")
+            option = "" if self.of_model else "--feature-columns"
+            require(place, names, self.features, option)
             wanted = set(self.features)
             return Roles(list(self.features), label, id, [name for name in others if name not in wanted])
         features = [name for name in others if not looks_like_id(name)]
@@ -102,13 +106,19 @@ def first_of(wanted: Iterable[str], names: Iterable[str]) -> str | None:
 
 
 def require(place: object, names: Sequence[str], wanted: Iterable[str], option: str) -> None:
-    """Raise DataError if a column is not there, with the columns that are."""
+    """Raise DataError if a column is not there, with the columns that are.
+
+    Without an option it is a model that wants the columns.
+    """
     missing = [name for name in wanted if name not in set(names)]
     if not missing:
         return
     shown = ", ".join(f'"{name}"' for name in missing[:_COLUMNS_SHOWN])
     near = difflib.get_close_matches(missing[0], names, 1)
     hint = f" Did you mean {option} {near[0]}?" if near else ""
+    if not option:
+        renamed = f' Is "{near[0]}" meant? Then rename it.' if near else ""
+        hint = f" The model was fitted to columns of these names.{renamed}"
     raise DataError(
         f"{place} has no column{'s' if len(missing) > 1 else ''} named {shown}. {listed(names)}{hint}"
     )

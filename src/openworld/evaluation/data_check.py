@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 FEW_SAMPLES = 5
 MOST_COMPARED = 2000
 _NEAR = 0.05  # of the usual distance between neighbors
+_FEWEST_TO_COUNT = 10  # samples in which a column cannot be in order by chance
 _DOMINATES = 0.95  # of the variance of all features
 PARTS_OF_DATA = frozenset(
     {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval", "holdout"}
@@ -37,6 +38,9 @@ class DataCheck:
         Features with one value throughout.
     dominating : list of int
         Features with nearly all of the variance.
+    counting : list of int
+        Features of whole numbers that only grow, or only fall, from sample to sample: a time or a number of
+        the sample, as tables sorted by class have them.
     parts : list of str
         Classes that are named like parts of a data set, `train` or `test`.
     """
@@ -46,6 +50,7 @@ class DataCheck:
     near_copies: list[tuple[int, int]] = field(default_factory=list)
     constant: list[int] = field(default_factory=list)
     dominating: list[int] = field(default_factory=list)
+    counting: list[int] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
 
 
@@ -68,7 +73,17 @@ def check_data(X: NDArray[Any], y: NDArray[Any], *, seed: int = 0) -> DataCheck:
     share = spread**2 / max(float(np.sum(spread**2)), np.finfo(float).tiny)
     dominating = np.flatnonzero(share > _DOMINATES).tolist() if X.shape[1] - len(constant) > 1 else []
     near = _near_copies(X, y, set(copies), seed)
-    return DataCheck(few, copies, near, constant, dominating, parts_among(classes.tolist()))
+    return DataCheck(few, copies, near, constant, dominating, _counting(X), parts_among(classes.tolist()))
+
+
+def _counting(X: NDArray[Any]) -> list[int]:
+    """Return the features of whole numbers that only grow or only fall from sample to sample."""
+    if len(X) < _FEWEST_TO_COUNT:
+        return []
+    with np.errstate(invalid="ignore"):
+        steps = np.diff(X.astype(np.float64, copy=False), axis=0)
+    one_way = np.all(steps > 0, axis=0) | np.all(steps < 0, axis=0)
+    return [int(i) for i in np.flatnonzero(one_way) if np.all(X[:, i] == np.floor(X[:, i]))]
 
 
 def parts_among(classes: Sequence[Any]) -> list[str]:
