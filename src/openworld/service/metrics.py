@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from time import time
 
@@ -146,8 +147,9 @@ class Metrics:
     def periods(self, n: int) -> list[Period]:
         """Return the last periods, oldest first."""
         with self._lock:
-            self._now()
-            return list(self._periods)[-n:]
+            current = deepcopy(self._now())
+            current.finish()
+            return [*list(self._periods)[-n:-1], current]
 
     def drift(self) -> Drift:
         """Tell whether the share of unknown samples has changed."""
