@@ -19,6 +19,7 @@ from openworld.data.errors import DataError
 from openworld.data.stream import Stream, read_ahead, require_samples
 from openworld.distributed.checkpoint import Checkpoint
 from openworld.distributed.engine import HERE, PARTS_IN_A_SUM, Done, Engine
+from openworld.distributed.examples import examples_of
 from openworld.distributed.metrics import fit_metric, held_out_share
 from openworld.distributed.sampling import class_counts, draw, gather, is_chosen
 from openworld.recognition import ClassStatistics, NCMMetric
@@ -169,12 +170,16 @@ def _require_labels(stream: Stream) -> None:
 
 
 def _about_input(model: Any, known_to: Any) -> Any:
-    """Have a model keep how its input is made: the extractor, and the names of the features."""
+    """Have a model keep how its input is made, the names of the features, and examples of its classes."""
+    examples = getattr(known_to, "examples_", None)
     if isinstance(known_to, Stream):
         extractor, names = known_to.extractor, known_to.feature_names
+        examples = None if known_to.source is None else examples_of(known_to.source)
     else:
         extractor = getattr(known_to, "extractor_", None)
         names = getattr(known_to, "feature_names_in_", None)
+    if examples:
+        model.examples_ = examples
     if extractor is not None:
         model.extractor_ = extractor
     if names is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from openworld._version import __version__
-from openworld.model_file import class_mean_models, open_world_models
+from openworld.model_file import class_mean_models, examples, open_world_models
 from openworld.model_file.packing import (
     Arrays,
     Document,
@@ -60,6 +60,9 @@ def describe(model: Any) -> tuple[Document, Arrays]:
     document["parameters"]["unknown_label"] = pack_labels([model.unknown_label])
     if (extractor := getattr(model, "extractor_", None)) is not None:
         document["extractor"] = _sound_extractor(extractor)
+    if found := getattr(model, "examples_", None):
+        document["examples"], packed = examples.pack(found, set(map(str, model.statistics_.labels)))
+        arrays |= packed
     arrays["counts"] = model.statistics_.counts
     return document, {key: np.ascontiguousarray(array) for key, array in arrays.items()}
 
@@ -87,6 +90,8 @@ def restore(document: Document, arrays: Arrays) -> Any:
         model.feature_names_in_ = np.array(list(map(str, names)), dtype=object)
     if (extractor := document.get("extractor")) is not None:  # models of plain vectors have none
         model.extractor_ = _sound_extractor(extractor)
+    if "examples" in document:
+        model.examples_ = examples.unpack(document["examples"], arrays[examples.NAME])
     return model
 
 

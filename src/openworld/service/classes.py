@@ -50,6 +50,12 @@ class Classes:
         pairs = zip(labels[0].tolist(), distances[0].tolist(), strict=True)
         return [Near(str(name), distance) for name, distance in pairs if name != label][:n]
 
+    def examples(self, label: str) -> list[bytes]:
+        """Return the examples of a class that the model keeps: small JPEG files, or texts in UTF-8."""
+        with self._log.model.reading() as (model, _):
+            kept: dict[str, list[bytes]] = getattr(model, "examples_", {})
+            return kept.get(label, [])
+
     def describe(self, label: str, text: str, who: str) -> Outcome:
         """Set the description of a class."""
         check_text(text, "A description")

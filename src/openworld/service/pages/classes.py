@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
 from openworld.service.pages.page import page, person, render, world_of
@@ -41,16 +41,38 @@ def _cards(world: World, search: str, start: int) -> dict[str, Any]:
         "search": search,
         "total": len(labels),
         "classes": [_class(world, label, _EXAMPLES) for label in labels[start:end]],
+        "kept": {label: _kept(world, label) for label in labels[start:end]},
         "next_start": end if end < len(labels) else None,
     }
 
 
+def _kept(world: World, label: str) -> list[str | None]:
+    """Return the examples that the model keeps of a class: a text, or None for a picture."""
+    return [
+        None if is_picture(one) else one.decode(errors="replace") for one in world.classes.examples(label)
+    ]
+
+
 def _class(world: World, label: str, n_examples: int) -> tuple[ClassInfo, list[Sample]]:
     examples = world.pool.page(PoolFilter(state="labelled", label=label), limit=n_examples).samples
-    if not examples:  # a class of the first model: what was recognized as it shows what it is
+    if not examples and not world.classes.examples(label):  # what was recognized as it shows what it is
         recognized = PoolFilter(state="recognized", answer=label, newest_first=True)
         examples = world.pool.page(recognized, limit=n_examples).samples
     return world.classes.get(label, 1), examples
+
+
+@router.get("/classes/example")
+def example(request: Request, label: Annotated[str, Query(max_length=200)], n: int) -> Response:
+    """Send one of the pictures of a class that the model keeps."""
+    kept = world_of(request).classes.examples(label)
+    if not 0 <= n < len(kept) or not is_picture(kept[n]):
+        raise HTTPException(404, "The model keeps no such example.")
+    return Response(kept[n], 200, {"Cache-Control": "private, max-age=3600"}, "image/jpeg")
+
+
+def is_picture(example: bytes) -> bool:
+    """Tell an example that is a JPEG file from a text."""
+    return example.startswith(b"\xff\xd8")
 
 
 @router.get("/classes/one")
@@ -66,6 +88,7 @@ def one(request: Request, label: Annotated[str, Query(max_length=200)]) -> HTMLR
         "class.html",
         info=info,
         samples=samples,
+        kept=_kept(world, label),
         similar=world.classes.similar(label),
         others=others[:5000],
         admin=person(request).may("admin"),
