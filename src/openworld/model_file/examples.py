@@ -24,7 +24,8 @@ def pack(examples: Mapping[str, Sequence[bytes]], labels: Collection[str]) -> tu
 def unpack(lengths: Any, array: Any) -> dict[str, list[bytes]]:
     """Return the examples of each class, or raise where the parts do not fit together."""
     require(isinstance(lengths, list) and array.dtype == np.uint8 and array.ndim == 1, NAME)
-    data, at, found = array.tobytes(), 0, {}
+    data, at = array.tobytes(), 0
+    found: dict[str, list[bytes]] = {}
     for label, sizes in lengths:
         require(isinstance(label, str) and isinstance(sizes, list), NAME)
         found[label] = []
