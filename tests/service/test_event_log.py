@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from openworld.service import event_log
+from openworld.service import event_log, replay
 from openworld.service.results import PoolFilter
 from openworld.service.settings import WorldSettings
 from openworld.service.world import World
@@ -84,8 +84,9 @@ def test_a_start_teaches_only_what_came_after_the_last_snapshot(
     assert len(kept) <= 3
     assert known[kept[0]] == 0
     taught: list[Any] = []
-    change_of = event_log.model_change
-    monkeypatch.setattr(event_log, "model_change", lambda *args: taught.append(args) or change_of(*args))
+    change_of = replay.model_change
+    for module in (event_log, replay):
+        monkeypatch.setattr(module, "model_change", lambda *args: taught.append(args) or change_of(*args))
     with World.open(url) as again:
         assert len(taught) == again.model.version - max(known[history] for history in kept) < 9
 

@@ -146,6 +146,7 @@ def test_events_are_read_from_their_kind_and_payload() -> None:
         "objective": {"objective": "recall=0.9"},
         "merge_clusters": {"into": 1, "moved": {"2": [5, 6], "3": [7]}},
         "split_cluster": {"into": 4, "moved": {"1": [5]}},
+        "erase": {"samples": [1, 2]},
         "undo": {"of": "label"},
         "redo": {"of": "label"},
         "activate": {"version": 3, "event": 2},
@@ -156,9 +157,25 @@ def test_events_are_read_from_their_kind_and_payload() -> None:
         assert (type(event), event.kind, event.payload) == (EVENT_KINDS[kind], kind, payload)
         assert event.describe()
     undoable = {kind for kind, event in EVENT_KINDS.items() if event.undoable}
-    assert undoable == stored.keys() - {"undo", "redo"}
+    assert undoable == stored.keys() - {"undo", "redo", "erase"}
     with pytest.raises(ValueError, match="newer version"):
         event_of("telepathy", {})
+
+
+def test_an_event_without_erased_samples() -> None:
+    feedback = event_of(
+        "feedback",
+        {"samples": [1, 2, 3], "labels": ["a", None, "b"], "answers": ["x", "y", "z"], "random": [True] * 3},
+    )
+    assert feedback.without(frozenset({2, 9})).payload == {
+        "samples": [1, 3],
+        "labels": ["a", "b"],
+        "answers": ["x", "z"],
+        "random": [True, True],
+    }
+    rename = event_of("rename", {"old": "a", "new": "b"})
+    assert rename.without(frozenset({1})) is rename
+    assert event_of("label", {"samples": [1], "label": "a"}).without(frozenset({1})).learned == []
 
 
 def test_tau_moves_a_tenth_of_the_way_to_a_sample_that_is_still_rejected(

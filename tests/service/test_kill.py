@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from openworld import model_file
-from openworld.service.event_log import model_change
 from openworld.service.events import EVENT_KINDS
 from openworld.service.live_model import apply_change, copy
+from openworld.service.replay import model_change
 from openworld.service.undo import EventHeader, model_events
 from openworld.service.world import World
 from openworld.store import Database, events
@@ -131,7 +131,7 @@ def _replayed(url: str, base: Any, wanted: set[int]) -> dict[int, str]:
                 taught, model = [], copy(base)
             for act in acts[len(taught) :]:
                 assert EVENT_KINDS[by_id[act].kind].changes_model
-                apply_change(model, model_change(connection, by_id[act]))
+                apply_change(model, model_change(connection, by_id[act], frozenset()))
             taught = acts
             found[version] = digest(model.decision_function(PROBE).max(axis=1))
     database.close()

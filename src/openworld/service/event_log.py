@@ -7,21 +7,23 @@ replayed from the log.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from openworld.model_file import dumps
-from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent, WorldEvent, event_of
+from openworld.service.events import EraseEvent, RedoEvent, RollbackEvent, UndoEvent, WorldEvent, event_of
 from openworld.service.live_model import LiveModel, Model, ModelChange, apply_change, from_bytes
 from openworld.service.notifications import Notifications
 from openworld.service.projections import LabelProjection
-from openworld.service.results import Conflict, NotFound, Outcome, Refused
+from openworld.service.replay import changes_of, erased_samples, longest_stored, model_change, n_erasures
+from openworld.service.results import Conflict, NotFound, Outcome
 from openworld.service.settings import WorldSettings
 from openworld.service.undo import (
     EventHeader,
@@ -33,7 +35,7 @@ from openworld.service.undo import (
 from openworld.service.validation import check_name
 from openworld.store import Database, events, labels
 from openworld.store.events import EventRecord
-from openworld.store.samples import Features, features_of
+from openworld.store.samples import Features, erase, features_of
 
 InTransaction = Callable[[Connection, Outcome], None]
 
@@ -76,6 +78,7 @@ class EventLog:
             self.headers = [EventHeader.of(record) for record in events.read_after(connection, 0)]
             version = events.version_list(connection, limit=1)[0].id
             self._base = events.snapshot_histories(connection)[0]
+            self._erased = erased_samples(connection, self.headers)
         self._ids = model_events(self.headers)
         self._hashes = self._hashes_of(self.headers, self._ids)
         self._since_snapshot, self._replay_seconds, self._snapshot_seconds = 0, 0.0, 0.0
@@ -142,6 +145,8 @@ class EventLog:
         self, event: WorldEvent, who: str, undoes: int | None, features: Features | None
     ) -> _NewVersion | None:
         """Make the model that the event leads to, unless that is the model in use."""
+        if isinstance(event, EraseEvent):
+            return self._prepare_without(self._erased | set(event.samples))
         if event.rewinds:
             ids = model_events([*self.headers, self._next_header(event, who, undoes)])
             if ids == self._ids:
@@ -156,6 +161,16 @@ class EventLog:
                 features = features_of(connection, event.learned)
         before = self._labels()
         return _NewVersion(before, self.model.prepare([event.change_of(features)]))
+
+    def _prepare_without(self, erased: frozenset[int]) -> _NewVersion | None:
+        """Make the model that the events make without some samples, if they have learned any of them."""
+        with self.database.read() as connection:
+            records = events.read(connection, self._ids)
+            if all((event := self.event(one)) == event.without(erased) for one in records):
+                return None
+        before = self._labels()
+        model = self.model.replace(*self._replayed(self._ids, self._hashes, erased))
+        return _NewVersion(before, model, (self._ids, self._hashes))
 
     def _next_header(self, event: WorldEvent, who: str, undoes: int | None) -> EventHeader:
         target = event.event if isinstance(event, RollbackEvent) else 0
@@ -177,6 +192,9 @@ class EventLog:
                     raise Conflict(_SIMULTANEOUS)
                 if complete is not None:
                     event = complete(connection)
+                if isinstance(event, EraseEvent):
+                    erase(connection, event.samples)
+                    events.drop_snapshots(connection, events.snapshot_histories(connection)[1:])
                 record = events.append(connection, who, event.kind, event.payload, number, undoes)
                 self._write_effects(connection, event, record)
                 if version is not None:
@@ -202,6 +220,9 @@ class EventLog:
                 raise Conflict(_SIMULTANEOUS) from error
             raise
         self.headers.append(EventHeader.of(record))
+        if isinstance(event, EraseEvent):
+            self._erased |= set(event.samples)
+            self._since_snapshot = sys.maxsize  # the snapshots are gone
         if version is not None:
             self._ids, self._hashes = ids, hashes
             self.model.publish(number)
@@ -216,7 +237,7 @@ class EventLog:
             return
         projection = LabelProjection()
         for past in events.read(connection, events_in_effect([*self.headers, EventHeader.of(record)])):
-            event_of(past.kind, past.payload).apply_to_labels(projection, past)
+            self.event(past).apply_to_labels(projection, past)
         labels.replace_all(connection, projection.states, projection.descriptions)
         if isinstance(event, UndoEvent):
             self._read_event(connection, record.undoes).revert_clusters(connection)
@@ -226,7 +247,11 @@ class EventLog:
 
     def _read_event(self, connection: Connection, event_id: int | None) -> WorldEvent:
         (record,) = events.read(connection, [event_id or 0])
-        return event_of(record.kind, record.payload)
+        return self.event(record)
+
+    def event(self, record: EventRecord) -> WorldEvent:
+        """Return a stored event, without the samples that were erased since."""
+        return event_of(record.kind, record.payload).without(self._erased)
 
     def header(self, event_id: int) -> EventHeader:
         """Return the header of an event, or raise `NotFound`."""
@@ -252,27 +277,31 @@ class EventLog:
         )
         back = len(self._ids) - n_common
         with self.database.read() as connection:
-            is_near = _longest_stored(connection, hashes) <= n_common + _LOADING
+            is_near = longest_stored(connection, hashes) <= n_common + _LOADING
         if not is_near or not self.model.can_step_back(back):
             return self.model.replace(*self._replayed(ids, hashes))
         with self.database.read() as connection:
-            changes = _changes(connection, ids[n_common:])
+            changes = changes_of(connection, ids[n_common:], self._erased)
         return self.model.prepare(changes, back)
 
-    def _replayed(self, ids: Sequence[int], hashes: Sequence[str]) -> tuple[Model, list[ModelChange]]:
+    def _replayed(
+        self, ids: Sequence[int], hashes: Sequence[str], erased: frozenset[int] | None = None
+    ) -> tuple[Model, list[ModelChange]]:
         """Replay events onto the snapshot of the longest prefix of their history that has one.
 
-        The last few are returned as changes that are still to be applied, so that they can be undone.
+        The last few are returned as changes that are still to be applied, so that they can be undone. With
+        `erased`, the samples to leave out, only the first model is used: snapshots may have learned them.
         """
         with self.database.read() as connection:
-            n_stored = _longest_stored(connection, hashes)
+            n_stored = longest_stored(connection, hashes) if erased is None else 0
+            erased = self._erased if erased is None else erased
             started = perf_counter()
             model = from_bytes(events.snapshot(connection, hashes[n_stored]))
             self._snapshot_seconds = perf_counter() - started  # writing one takes about as long
             n_last = max(n_stored, len(ids) - _UNDONE_AFTER_REPLAY)
             for record in events.read(connection, ids[n_stored:n_last]):
-                apply_change(model, model_change(connection, record))
-            return model, _changes(connection, ids[n_last:])
+                apply_change(model, model_change(connection, record, erased))
+            return model, changes_of(connection, ids[n_last:], erased)
 
     def _hashes_of(self, headers: Sequence[EventHeader], ids: Sequence[int]) -> list[str]:
         digests = {header.id: header.digest for header in headers}
@@ -299,12 +328,16 @@ class EventLog:
                 for version in events.versions_of(connection, [record.id for record in new])
             }
             number = events.version_list(connection, limit=1)[0].id
-        headers = [*self.headers, *map(EventHeader.of, new)]
+            headers = [*self.headers, *map(EventHeader.of, new)]
+            erased = erased_samples(connection, headers)
         ids = model_events(headers)
-        if ids != self._ids:
+        if ids != self._ids or erased != self._erased:
             hashes = self._hashes_of(headers, ids)
-            self._move_to(ids, hashes)
-            self._ids, self._hashes = ids, hashes
+            if erased != self._erased:
+                self.model.replace(*self._replayed(ids, hashes, erased))
+            else:
+                self._move_to(ids, hashes)
+            self._erased, self._ids, self._hashes = erased, ids, hashes
             self.model.publish(number)
         else:
             self.model.renumber(number)
@@ -359,42 +392,17 @@ class EventLog:
         with ExitStack() as reading:
             with self._lock:
                 model, _ = reading.enter_context(self.model.reading())
-                history = self._hashes[-1]
+                history, n_known = self._hashes[-1], n_erasures(self.headers)
                 self._since_snapshot, self._replay_seconds = 0, 0.0
             data = dumps(model)
         with self.database.write() as connection:
             stored = events.snapshot_histories(connection)
-            if history not in stored:
+            # Another server may have erased samples that this model has learned.
+            is_current = events.count(connection, EraseEvent.kind) == n_known
+            if is_current and history not in stored:
                 events.add_snapshot(connection, history, data)
                 events.drop_snapshots(connection, stored[self._settings.snapshots_kept :])
         self._snapshot_seconds = perf_counter() - started
-
-
-def model_change(connection: Connection, record: EventRecord) -> ModelChange:
-    """Return what a stored event does to a model; where it is refused, an event before it was undone."""
-    event = event_of(record.kind, record.payload)
-    change = event.change_of(features_of(connection, event.learned))
-
-    def apply(model: Model) -> None:
-        try:
-            change.apply(model)
-        except (ValueError, TypeError, LookupError) as error:
-            raise Refused(
-                f"Event {record.id} ({record.kind} by {record.who}) builds on this: undo that one first. "
-                f"({error.args[0] if error.args else error})"
-            ) from error
-
-    return replace(change, apply=apply)
-
-
-def _changes(connection: Connection, ids: Sequence[int]) -> list[ModelChange]:
-    return [model_change(connection, record) for record in events.read(connection, ids)]
-
-
-def _longest_stored(connection: Connection, hashes: Sequence[str]) -> int:
-    """Return the number of events in the longest prefix of a history that has a snapshot."""
-    stored = set(events.snapshot_histories(connection))
-    return max(i for i, history in enumerate(hashes) if history in stored)
 
 
 def _difference(version: _NewVersion | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

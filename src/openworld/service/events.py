@@ -16,8 +16,8 @@ payloads, so neither may be renamed without a migration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -90,6 +90,15 @@ class WorldEvent:
 
     def revert_clusters(self, connection: Connection) -> None:
         """Take back `apply_to_clusters` when the event is undone."""
+
+    def without(self, erased: Set[int]) -> WorldEvent:
+        """Return the event as if it had never had some samples, each a row of its sequences."""
+        samples = getattr(self, "samples", ())
+        if not erased or erased.isdisjoint(samples):
+            return self
+        kept = [i for i, sample in enumerate(samples) if sample not in erased]
+        rows = {name: value for name, value in self.payload.items() if isinstance(value, list | tuple)}
+        return replace(self, **{name: [value[i] for i in kept] for name, value in rows.items()})
 
     def describe(self) -> str:
         """Say what the person did, in words that follow their name."""
@@ -434,6 +443,32 @@ class SplitClusterEvent(MergeClustersEvent):
         return f"split cluster {next(iter(self.moved))}: a new cluster {self.into}"
 
 
+# -- erasure --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EraseEvent(WorldEvent):
+    """Samples were erased, with all that was derived from them. Nothing brings them back.
+
+    Every replay leaves them out, of events before this one too (`without`).
+    """
+
+    kind: ClassVar[str] = "erase"
+    words: ClassVar[str] = "erased {n}"
+    undoable: ClassVar[bool] = False
+
+    samples: Sequence[int]
+
+    @property
+    def n_samples(self) -> int:
+        """The samples erased."""
+        return len(self.samples)
+
+    def without(self, erased: Set[int]) -> WorldEvent:
+        """Return the event as it is."""
+        return self
+
+
 # -- events on events -----------------------------------------------------------------------------
 
 
@@ -489,6 +524,7 @@ EVENT_KINDS: dict[str, type[WorldEvent]] = {
         ObjectiveEvent,
         MergeClustersEvent,
         SplitClusterEvent,
+        EraseEvent,
         UndoEvent,
         RedoEvent,
         RollbackEvent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from openworld.service.event_log import EventLog
-from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent, event_of
+from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent
 from openworld.service.live_model import from_bytes
 from openworld.service.projections import ClassCounts
 from openworld.service.results import Comparison, Event, NotFound, Outcome, Refused, Version
@@ -120,7 +120,7 @@ class History:
             statistics = first_model.statistics_
             counts = ClassCounts(zip(map(str, statistics.labels), statistics.counts.tolist(), strict=True))
             for record in events.read(connection, ids):
-                event_of(record.kind, record.payload).apply_to_labels(counts, record)
+                self._log.event(record).apply_to_labels(counts, record)
         return counts
 
     def _version(self, number: int) -> Version:

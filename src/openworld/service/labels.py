@@ -16,6 +16,7 @@ from openworld.service.events import (
     AcceptEvent,
     DismissEvent,
     DismissUnknownEvent,
+    EraseEvent,
     LabelEvent,
     LearnEvent,
     WorldEvent,
@@ -153,6 +154,18 @@ class Labels:
         with self._log.model.reading() as (model, _):
             learns = self._learn_unknowns and isinstance(model, OpenWorldRecognizer)
         return DismissUnknownEvent if learns else DismissEvent
+
+    def erase(self, sample_ids: Sequence[int], who: str) -> Outcome:
+        """Delete samples and all that was derived from them, from the model too; this cannot be undone.
+
+        Raises
+        ------
+        Refused
+            If a later event needs what they taught, such as the renaming of a class of no other sample.
+        """
+        with self._log.exclusive():
+            found = self.find(sample_ids, who)
+            return self._log.append(EraseEvent([sample.id for sample in found]), who)
 
     def preview(self, sample_ids: Sequence[int], label: str) -> Preview:
         """Tell what labelling these samples would change, without doing it."""

@@ -93,6 +93,12 @@ class DismissBody(Body):
     reason: str = Field("", max_length=500, examples=["not a class"])
 
 
+class EraseBody(Body):
+    """Samples to delete with all that was derived from them."""
+
+    sample_ids: Ids
+
+
 class AcceptBody(Body):
     """A rejected sample that is of a known class."""
 

@@ -80,7 +80,10 @@ def events_in_effect(headers: Sequence[EventHeader]) -> list[int]:
     others = [
         header.id
         for header in headers
-        if not header.event_class.changes_model and not header.event_class.rewinds and header.id not in by
+        if header.event_class.undoable
+        and not header.event_class.changes_model
+        and not header.event_class.rewinds
+        and header.id not in by
     ]
     return sorted(model_events(headers) + others)
 

@@ -65,6 +65,12 @@ def last_id(connection: Connection) -> int:
     return int(connection.execute(select(func.coalesce(func.max(events.c.id), 0))).scalar_one())
 
 
+def count(connection: Connection, kind: str) -> int:
+    """Count the events of a kind."""
+    query = select(func.count()).select_from(events).where(events.c.kind == kind)
+    return int(connection.execute(query).scalar_one())
+
+
 def read_after(connection: Connection, event_id: int) -> Iterator[EventRecord]:
     """Yield the events after one, oldest first; all of them after 0."""
     query = select(events).where(events.c.id > event_id).order_by(events.c.id)

@@ -282,7 +282,19 @@ def delete_recognized(connection: Connection, most: int, before: datetime) -> in
     old = select(samples.c.id).where(kept, samples.c.created_at < before)
     surplus = select(samples.c.id).where(kept).order_by(samples.c.id.desc()).offset(most)
     ids = {*connection.execute(old).scalars(), *connection.execute(surplus).scalars()}
-    for some in chunks(sorted(ids)):
+    _delete(connection, sorted(ids))
+    return len(ids)
+
+
+def erase(connection: Connection, ids: Sequence[int]) -> None:
+    """Delete samples, and overwrite what they held in an SQLite file."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+    _delete(connection, ids)
+
+
+def _delete(connection: Connection, ids: Sequence[int]) -> None:
+    for some in chunks(ids):
         for table, column in (
             (features, features.c.sample_id),
             (thumbnails, thumbnails.c.sample_id),
@@ -290,7 +302,6 @@ def delete_recognized(connection: Connection, most: int, before: datetime) -> in
             (samples, samples.c.id),
         ):
             connection.execute(delete(table).where(column.in_(some)))
-    return len(ids)
 
 
 def delete_previews(connection: Connection, most: int) -> None:

@@ -78,3 +78,16 @@ def test_labels_that_differ_are_a_conflict(client, unknown):
 
 
 # -- classes --------------------------------------------------------------------------------------
+
+
+def test_samples_are_erased_by_an_admin_for_good(client, unknown, world):
+    client.post("/v1/label", json={"sample_ids": unknown[:3], "label": "e"})
+    erased = client.post("/v1/erase", json={"sample_ids": unknown[:1]}).json()
+    assert (erased["kind"], erased["samples"], erased["model_version"]) == ("erase", 1, 2)
+    assert client.get(f"/v1/samples/{unknown[0]}").status_code == 404
+    assert client.get("/v1/classes/e").json()["count"] == 2
+    assert client.post("/v1/erase", json={"sample_ids": unknown[:1]}).status_code == 404
+    assert client.post("/v1/undo", json={"event_id": erased["event_id"]}).status_code in (404, 409, 422)
+    dialog = client.get(f"/unknowns/sample/{unknown[1]}").text
+    assert "Erase this sample" in dialog
+    assert client.get("/history").status_code == 200

@@ -61,6 +61,7 @@ ACCESS = [
     ("POST", "/v1/classes/merge", {"labels": ["zz"], "into": "a"}, "labeller"),
     ("POST", "/v1/undo", {}, "labeller"),
     ("POST", "/v1/redo", {}, "labeller"),
+    ("POST", "/v1/erase", {"sample_ids": [999]}, "admin"),
     ("DELETE", "/v1/classes/zz", None, "admin"),
     ("POST", "/v1/versions/99/activate", None, "admin"),
 ]

@@ -6,13 +6,14 @@ from fastapi import APIRouter
 
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
-from openworld.service.auth.authorization import Labeller, Viewer
+from openworld.service.auth.authorization import Admin, Labeller, Viewer
 from openworld.service.recognized import Quality, Review
 from openworld.service.relabel import relabel
 from openworld.service.results import Outcome, Preview, Progress
 from openworld.service.schemas import (
     AcceptBody,
     DismissBody,
+    EraseBody,
     FeedbackBody,
     LabelBody,
     PreviewBody,
@@ -40,6 +41,14 @@ def dismiss(body: DismissBody, service: Service, person: Labeller, request: Idem
     return request.append(
         person, lambda: service.world.labels.dismiss(body.sample_ids, body.reason, person.name)
     )
+
+
+@router.post("/erase")
+def erase(body: EraseBody, service: Service, person: Admin, request: Idempotent) -> Outcome:
+    """Delete samples and all that was derived from them, from the model too. This cannot be undone."""
+    outcome = request.append(person, lambda: service.world.labels.erase(body.sample_ids, person.name))
+    service.clustering.refresh()
+    return outcome
 
 
 @router.post("/accept")

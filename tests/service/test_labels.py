@@ -1,0 +1,128 @@
+"""Erasing samples: nothing of them is left, in the database or in the model, and replay stays exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from openworld import model_file
+from openworld.recognition import ColdStartRecognizer
+from openworld.service.results import Item, NotFound, Refused
+from openworld.service.world import World
+from openworld.store import events
+
+Draw = Callable[..., NDArray[np.float32]]
+SECRET = "the only place with these words"
+
+
+def first() -> Any:
+    return ColdStartRecognizer(n_lifted=0).start(4)
+
+
+def fill(world: World, things: Draw, leave_out: int | None = None) -> list[int]:
+    """Name three clusters of ten, correct one sample, and return the samples; one may be left out."""
+    X = np.vstack([things(kind, 10) for kind in range(3)])
+    items = [Item("text", SECRET if i == 13 else f"text {i}", "door") for i in range(30)]
+    ids = [i for i in world.recognize(X, items).sample_ids if i is not None]
+    for start, label in ((0, "a"), (10, "b"), (20, "c")):
+        chosen = [ids[i] for i in range(start, start + 10) if i != leave_out]
+        world.labels.label(chosen, label, "ann")
+    world.classes.rename("c", "d", "ann")
+    return ids
+
+
+def digest(world: World) -> str:
+    return model_file.digest(world.model.to_bytes())
+
+
+def test_the_model_is_as_if_the_sample_had_never_been_learned(url: str, tmp_path: Path, things: Draw) -> None:
+    with World.open(f"sqlite:///{tmp_path / 'other.db'}", first) as other:
+        fill(other, things, leave_out=13)
+        expected = digest(other)
+    with World.open(url, first) as world:
+        ids = fill(world, things)
+        world.event_log.snapshot()
+        assert digest(world) != expected
+        outcome = world.labels.erase([ids[13]], "ann")
+        assert (outcome.kind, outcome.samples, outcome.model_version) == ("erase", 1, 5)
+        assert digest(world) == expected
+        with pytest.raises(NotFound):
+            world.pool.get(ids[13])
+        with pytest.raises(NotFound):
+            world.pool.features([ids[13]])
+        with world.event_log.database.read() as connection:
+            histories = events.snapshot_histories(connection)
+        assert len(histories) == 1  # that of the first model
+        world.event_log.snapshot()
+        (newest, *_) = world.history.events()
+        assert (newest.kind, newest.payload) == ("erase", {"samples": [ids[13]]})
+        world.history.undo("ann")  # not the erasure, which stays: the renaming
+        world.history.redo("ann")
+        assert digest(world) == expected
+    with World.open(url, first) as world:  # from the new snapshot, and from the log
+        assert digest(world) == expected
+        assert world.classes.get("b").count == 9
+        world.history.undo("ann")
+        world.history.undo("ann")
+        world.history.redo("ann")
+        world.history.redo("ann")
+        assert digest(world) == expected
+
+
+def test_the_file_no_longer_holds_it(tmp_path: Path, things: Draw) -> None:
+    file = tmp_path / "world.db"
+    with World.open(f"sqlite:///{file}", first) as world:
+        ids = fill(world, things)
+        feature = world.pool.features([ids[13]]).tobytes()
+        world.event_log.snapshot()
+    assert SECRET.encode() in file.read_bytes()
+    assert feature in file.read_bytes()
+    with World.open(f"sqlite:///{file}") as world:
+        world.labels.erase([ids[13]], "ann")
+    for left in tmp_path.glob("world.db*"):
+        assert SECRET.encode() not in left.read_bytes()
+        assert feature not in left.read_bytes()
+
+
+def test_a_pending_sample_is_erased_without_a_new_version(world: World, things: Draw) -> None:
+    ids = [i for i in world.recognize(things(5, 3)).sample_ids if i is not None]
+    outcome = world.labels.erase(ids[:2], "ann")
+    assert outcome.model_version == 0
+    assert world.pool.ids() == ids[2:]
+    with pytest.raises(NotFound, match="nothing to undo"):
+        world.history.undo("ann")
+    again = world.recognize(things(5, 3)).sample_ids
+    assert again[2] == ids[2]
+    assert again[0] not in ids  # a new sample, not the old one
+
+
+def test_what_later_events_need_is_not_erased(world: World, things: Draw) -> None:
+    (sample,) = [i for i in world.recognize(things(5)).sample_ids if i is not None]
+    world.labels.label([sample], "e", "ann")
+    world.classes.rename("e", "f", "ann")
+    before = digest(world)
+    with pytest.raises(Refused, match=r"rename by ann.*undo that one first"):
+        world.labels.erase([sample], "ann")
+    assert digest(world) == before
+    assert world.pool.get(sample).label == "f"
+    world.history.undo("ann")
+    world.labels.erase([sample], "ann")
+    assert "e" not in [info.label for info in world.classes.all()]
+
+
+def test_other_servers_follow(postgres_url: str, things: Draw) -> None:
+    with World.open(postgres_url, first) as one, World.open(postgres_url) as other:
+        ids = fill(one, things)
+        other.event_log.follow()
+        before = digest(other)
+        one.labels.erase([ids[13]], "ann")
+        other.event_log.snapshot()  # of what it knows: it is not kept, as it has learned the sample
+        other.event_log.follow()
+        assert digest(other) == digest(one) != before
+    with World.open(postgres_url) as again:
+        assert digest(again) != before
