@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from openworld.service.events import FeedbackEvent, LabelEvent, LearnEvent, WorldEvent, event_of
+from openworld.service.events import FeedbackEvent, LabelEvent, LearnEvent, WorldEvent
 from openworld.service.results import Outcome, Refused
 from openworld.service.world import World
 from openworld.store import events
@@ -32,9 +32,7 @@ def relabel(world: World, sample_ids: Sequence[int], label: str | None, who: str
         with world.event_log.database.read() as connection:
             given = labelled_with(connection, sorted(moved))
             records = {record.id: record for record in events.read(connection, sorted(given))}
-        rest = [
-            _without(event_of(records[i].kind, records[i].payload), moved, given[i]) for i in sorted(given)
-        ]
+        rest = [_without(log.event(records[i]), moved, given[i]) for i in sorted(given)]
         outcome = _undo_all(world, sorted(given, reverse=True), who)
         for event in rest:
             if event is not None:
