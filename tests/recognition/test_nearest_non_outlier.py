@@ -381,6 +381,17 @@ def test_recalibrate_moves_tau_alone(iris):
     assert model.tau == 0.2
 
 
+def test_recalibrate_takes_known_unknowns_into_account(iris):
+    X, y = iris
+    model = NearestNonOutlier(EuclideanMetric()).fit(X[::2], y[::2])
+    calibration = CrossClassValidation(FalseAcceptRate(0.0))
+    plain = model.recalibrate(X[1::2], y[1::2], calibration).tau_
+    center = X[1::2][y[1::2] == y[1]].mean(axis=0)
+    near = center + np.random.default_rng(0).normal(scale=0.1, size=(20, X.shape[1]))
+    model.recalibrate(np.vstack([X[1::2], near]), np.r_[y[1::2], [model.unknown_label_] * 20], calibration)
+    assert model.tau_ < plain
+
+
 def test_recalibrate_says_what_is_wrong(model, iris):
     X, y = iris
     for samples, labels, message in [

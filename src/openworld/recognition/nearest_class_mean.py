@@ -284,7 +284,7 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         self, X: ArrayLike, y: ArrayLike, calibration: CrossClassValidation | None = None
     ) -> Self:
         """Find tau again on labelled samples of known classes, as `NearestNonOutlier.recalibrate` does."""
-        codes = known_codes(self.classes_, y)
+        codes = known_codes(self.classes_, y, self.unknown_label_)
         squared = self._known().squared_distances(self._checked(X))
         calibrator = calibration or calibrator_of(self.tau) or CrossClassValidation()
         self.tau_, self.calibration_ = find_tau(calibrator, squared, codes, _minus_log_p)

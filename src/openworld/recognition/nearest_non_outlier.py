@@ -273,10 +273,11 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
         X : array of shape (n, D)
             Samples that the class means were preferably not learned from.
         y : array of shape (n,)
+            The unknown label marks samples of no class (known unknowns), which are to be rejected.
         calibration : CrossClassValidation, optional
             By default the one given as `tau`.
         """
-        codes = known_codes(self.classes_, y)
+        codes = known_codes(self.classes_, y, self.unknown_label_)
         squared = self._known().squared_distances(self._checked(X))
         calibrator = calibration or calibrator_of(self.tau) or CrossClassValidation()
         self.tau_, self.calibration_ = find_tau(calibrator, squared, codes, _distances)

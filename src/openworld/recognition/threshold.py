@@ -288,11 +288,11 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
             Given which classes are known, of shape (K,), returns how far each held-out sample lies
             outside each of these when only they are known, of shape (n, number of known classes).
         codes : array of shape (n,)
-            The class of each held-out sample, as a number below `n_classes`.
+            The class of each held-out sample, below `n_classes`; -1 for one of no class, always unknown.
         n_classes : int
         """
         self._validate_params()
-        judged = np.unique(codes)
+        judged = np.unique(codes[codes >= 0])
         if len(judged) < 2:
             raise ValueError(
                 "Cross-class validation needs at least 2 classes with 2 samples each, one class to play "
@@ -319,7 +319,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         is_known[unknown_classes] = False
         outlying = outlyingness(is_known)
         named, least = np.flatnonzero(is_known)[outlying.argmin(axis=1)], outlying.min(axis=1)
-        of_known = is_known[codes]
+        of_known = (codes >= 0) & is_known[codes]
         known, unknown = least[of_known], least[~of_known]
         tau, value = best_threshold(known, unknown, self.objective, (named == codes)[of_known])
         return tau, value, float(np.mean(known < tau)), float(np.mean(unknown >= tau))
@@ -392,9 +392,9 @@ def find_tau(
     return max(found.tau, float(np.finfo(np.float32).tiny)), found
 
 
-def known_codes(classes: NDArray[Any], y: ArrayLike) -> NDArray[np.intp]:
-    """Return the positions of labels in the sorted classes; every label must be a class."""
-    labels = check_labels(y)
-    if not np.isin(labels, classes).all():
+def known_codes(classes: NDArray[Any], y: ArrayLike, unknown_label: Any = None) -> NDArray[np.intp]:
+    """Return the positions of labels in the sorted classes; -1 for the unknown label, where one is given."""
+    unknown = np.asarray((labels := check_labels(y)) == unknown_label)
+    if not np.isin(labels[~unknown], classes).all():
         raise ValueError("recalibrate needs samples of known classes only; teach the others first.")
-    return np.searchsorted(classes, labels)
+    return np.where(unknown, -1, np.searchsorted(classes, labels))
