@@ -37,7 +37,7 @@ def installed() -> dict[str, Distribution]:
 
 
 def license_of(package: Distribution) -> str:
-    """Return the license in a few words: the SPDX expression, the classifiers, or the first line of the text."""
+    """Return the license in a few words: SPDX expression, classifiers, or the first line of its text."""
     metadata = package.metadata
     classified = [c.rpartition(" :: ")[2] for c in metadata.get_all("Classifier") or [] if "License ::" in c]
     plain = (metadata.get("License") or "").strip().partition("\n")[0][:60]
