@@ -103,12 +103,15 @@ def settings_of(url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Serv
 
 
 @pytest.fixture
-def serving(world: World, settings_of: Callable[..., ServiceSettings]) -> Callable[..., Any]:
+def serving(
+    request: pytest.FixtureRequest, settings_of: Callable[..., ServiceSettings]
+) -> Callable[..., Any]:
     """Return a context that gives a client of the service, with some settings."""
 
     @contextmanager
-    def serve(a_world: World = world, **changed: Any) -> Iterator[TestClient]:
-        app = create_app(a_world, settings_of(**changed))
+    def serve(a_world: World | None = None, **changed: Any) -> Iterator[TestClient]:
+        world = request.getfixturevalue("world") if a_world is None else a_world  # one world for a database
+        app = create_app(world, settings_of(**changed))
         with TestClient(app, base_url="http://127.0.0.1:8000", client=("127.0.0.1", 5000)) as found:
             yield found
 
