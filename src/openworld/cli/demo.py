@@ -26,7 +26,7 @@ def demo(
         bool, typer.Option("--json", help="Print the address, or the accuracies, as JSON.")
     ] = False,
 ) -> None:
-    """Serve 50 known letters while others stream in as unknown: open the page, name them, see them learned.
+    """Serve 30 known letters while others stream in as unknown: open the page, name them, see them learned.
 
     The letters are drawn in the typefaces that come with matplotlib. What you name is kept in the folder's
     database, and the next `openworld demo` goes on with it.
@@ -60,7 +60,12 @@ def demo(
         if as_json:
             typer.echo(json.dumps({"address": address}))
             return
-        typer.echo(f"\nOpen {address} in a browser: new letters are streaming in. Ctrl+C ends it.")
+        typer.echo(
+            f"\nOpen {address} in a browser. Ctrl+C ends it.\n"
+            "  1. Open a cluster: letters that the model does not know.\n"
+            "  2. Type its name (a, B, alpha, ...) and press Enter.\n"
+            "  3. Letters go on coming: what you named is recognized from now on."
+        )
 
     with plain_errors():
         serve(settings, say, model, alongside=Feed(letters, seed).into)

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld import OpenWorldRecognizer
-from openworld.cli.demo_story import N_STARTING, TEST_FACES
+from openworld.cli.demo_story import TEST_FACES
 
 if TYPE_CHECKING:
     from openworld.data.letters import Letters
     from openworld.service.state import State
 
-N_NEW = 30
+# Letters that people can type or say, without those that look alike in many typefaces (l and I, o and O).
+NAMEABLE = "ABDEFGHJKLMNPQRTYabdefghjkmnqrtyαβγδζθλξπρσφψωΓΔΘΞΠΦΨΩ"
+N_KNOWN = 30
 _AT_ONCE = 240
 _BATCH = 4
 _SECONDS = 2.0
@@ -32,22 +34,23 @@ def starting_model(letters: Letters, seed: int) -> OpenWorldRecognizer:
 
 
 def _classes(letters: Letters, seed: int) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-    order = np.random.default_rng(seed).permutation(letters.classes)
-    return order[:N_STARTING], order[N_STARTING : N_STARTING + N_NEW]
+    order = np.random.default_rng(seed).permutation(np.intersect1d(letters.classes, list(NAMEABLE)))
+    return order[:N_KNOWN], order[N_KNOWN:]
 
 
 class Feed:
-    """Pictures of new letters, and of known ones in typefaces not seen yet, one batch after the other.
+    """Pictures of new letters, and of known ones in typefaces not seen yet, without end.
 
-    A first part comes at once, so that there is something to name; the rest a few at a time.
+    A first part comes at once, so that there is something to name; the rest a few at a time, each a little
+    moved and turned so that no two are the same: what was named is recognized when it comes again.
     """
 
     def __init__(self, letters: Letters, seed: int) -> None:
         known, new = _classes(letters, seed)
         unseen = np.isin(letters.labels, known) & np.isin(letters.faces, TEST_FACES)
         chosen = np.flatnonzero(np.isin(letters.labels, new) | unseen)
-        order = np.random.default_rng(seed).permutation(chosen)
-        self._images, self._features = letters.images[order], letters.frequencies[order]
+        self._random = np.random.default_rng()  # another one at each start, as the database goes on
+        self._images = letters.images[np.random.default_rng(seed).permutation(chosen)]
 
     @contextmanager
     def into(self, service: State) -> Iterator[None]:
@@ -62,17 +65,29 @@ class Feed:
             feeder.join()
 
     def _feed(self, service: State, stopped: Event) -> None:
-        self._send(service, slice(0, _AT_ONCE))
-        for start in range(_AT_ONCE, len(self._images), _BATCH):
-            if stopped.wait(_SECONDS):
-                return
-            self._send(service, slice(start, start + _BATCH))
+        self._send(service, self._images[:_AT_ONCE])
+        while not stopped.wait(_SECONDS):
+            rows = self._random.integers(len(self._images), size=_BATCH)
+            self._send(service, np.stack([_moved(image, self._random) for image in self._images[rows]]))
 
-    def _send(self, service: State, rows: slice) -> None:
+    def _send(self, service: State, images: NDArray[np.uint8]) -> None:
+        from openworld.data.letters import Letters
         from openworld.service.results import Item
 
-        items = [Item("image", None, "demo", _thumbnail(image)) for image in self._images[rows]]
-        service.metrics.answered(service.world.recognize(self._features[rows], items))
+        names = np.full(len(images), "")
+        features = Letters(images, names, names).frequencies
+        items = [Item("image", None, "demo", _thumbnail(image)) for image in images]
+        service.metrics.answered(service.world.recognize(features, items))
+
+
+def _moved(image: NDArray[np.uint8], random: np.random.Generator) -> NDArray[np.uint8]:
+    """Return a letter turned by up to 4 degrees and moved by less than a pixel."""
+    from PIL import Image
+
+    turned = Image.fromarray(image).rotate(
+        random.uniform(-4, 4), Image.Resampling.BICUBIC, translate=tuple(random.uniform(-0.9, 0.9, 2))
+    )
+    return np.asarray(turned)
 
 
 def _thumbnail(image: NDArray[np.uint8]) -> bytes:
