@@ -15,6 +15,7 @@ import numpy as np
 from sqlalchemy import create_engine, text
 
 from openworld.model_file import digest, dumps, loads
+from openworld.recognition import parse_objective
 
 
 def replay(url: str) -> tuple[str, dict[int, str], set[int]]:
@@ -50,6 +51,10 @@ def _apply(model: Any, kind: str, payload: dict[str, Any], features: dict[int, A
         case "label":
             X = np.array([features[i] for i in payload["samples"]])
             model.partial_fit(X, np.array([payload["label"]] * len(X)))
+        case "dismiss_unknown":
+            model.learn_unknown(np.array([features[i] for i in payload["samples"]]))
+        case "objective":
+            model.set_objective(parse_objective(payload["objective"]))
         case "rename":
             model.rename_class(payload["old"], payload["new"])
         case "merge":
