@@ -21,7 +21,7 @@ from openworld.model_file import dumps
 from openworld.service.events import EraseEvent, RedoEvent, RollbackEvent, UndoEvent, WorldEvent, event_of
 from openworld.service.live_model import LiveModel, Model, ModelChange, apply_change, from_bytes
 from openworld.service.notifications import Notifications
-from openworld.service.projections import LabelProjection
+from openworld.service.projections import LabelProjection, TouchedLabels
 from openworld.service.replay import changes_of, erased_samples, longest_stored, model_change, n_erasures
 from openworld.service.results import Conflict, NotFound, Outcome
 from openworld.service.settings import WorldSettings
@@ -42,6 +42,8 @@ InTransaction = Callable[[Connection, Outcome], None]
 _LOADING = 10  # loading a snapshot takes about as long as so many events
 _UNDONE_AFTER_REPLAY = 10  # events that can be undone without another replay
 _WORTH = 10  # a snapshot is due when replay would take this many times as long as writing it
+_IMAGES_KEPT = 20
+_Images = list[tuple[int, labels.LabelImage]]  # of the last events in effect: what their labels overwrote
 _SIMULTANEOUS = "Another server appended an event at the same moment: try again."
 
 
@@ -79,6 +81,7 @@ class EventLog:
             version = events.version_list(connection, limit=1)[0].id
             self._base = events.snapshot_histories(connection)[0]
             self._erased = erased_samples(connection, self.headers)
+        self._images: _Images = []
         self._ids = model_events(self.headers)
         self._hashes = self._hashes_of(self.headers, self._ids)
         self._since_snapshot, self._replay_seconds, self._snapshot_seconds = 0, 0.0, 0.0
@@ -196,7 +199,7 @@ class EventLog:
                     erase(connection, event.samples)
                     events.drop_snapshots(connection, events.snapshot_histories(connection)[1:])
                 record = events.append(connection, who, event.kind, event.payload, number, undoes)
-                self._write_effects(connection, event, record)
+                images = self._write_effects(connection, event, record)
                 if version is not None:
                     ids, hashes = version.history or (
                         [*self._ids, record.id],
@@ -220,30 +223,48 @@ class EventLog:
                 raise Conflict(_SIMULTANEOUS) from error
             raise
         self.headers.append(EventHeader.of(record))
+        self._images = images
         if isinstance(event, EraseEvent):
             self._erased |= set(event.samples)
             self._since_snapshot = sys.maxsize  # the snapshots are gone
+            self._images = []
         if version is not None:
             self._ids, self._hashes = ids, hashes
             self.model.publish(number)
         self._notify(record, event, added, removed, here=True)
         return outcome
 
-    def _write_effects(self, connection: Connection, event: WorldEvent, record: EventRecord) -> None:
-        """Change the stored labels and clusters as the event says."""
+    def _write_effects(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Images:
+        """Change the stored labels and clusters as the event says; return the images kept after it."""
         if not event.rewinds:
-            event.apply_to_labels(labels.LabelTable(connection), record)
             event.apply_to_clusters(connection)
-            return
-        projection = LabelProjection()
-        for past in events.read(connection, events_in_effect([*self.headers, EventHeader.of(record)])):
-            self.event(past).apply_to_labels(projection, past)
-        labels.replace_all(connection, projection.states, projection.descriptions)
+            return self._label(connection, event, record)
+        images = self._rewind_labels(connection, event, record)
         if isinstance(event, UndoEvent):
             self._read_event(connection, record.undoes).revert_clusters(connection)
         elif isinstance(event, RedoEvent):
             undo = self.header(record.undoes or 0)
             self._read_event(connection, undo.undoes).apply_to_clusters(connection)
+        return images
+
+    def _label(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Images:
+        """Apply an event to the stored labels, and keep what it overwrites."""
+        touched = TouchedLabels()
+        event.apply_to_labels(touched, record)
+        image = labels.LabelImage.of(connection, touched.samples, touched.classes)
+        event.apply_to_labels(labels.LabelTable(connection), record)
+        return [*self._images, (record.id, image)][-_IMAGES_KEPT:]
+
+    def _rewind_labels(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Images:
+        """Make the stored labels those of the events in effect: by an image, or by replay."""
+        if isinstance(event, UndoEvent) and self._images and self._images[-1][0] == record.undoes:
+            self._images[-1][1].restore(connection)
+            return self._images[:-1]
+        projection = LabelProjection()
+        for past in events.read(connection, events_in_effect([*self.headers, EventHeader.of(record)])):
+            self.event(past).apply_to_labels(projection, past)
+        labels.replace_all(connection, projection.states, projection.descriptions)
+        return []
 
     def _read_event(self, connection: Connection, event_id: int | None) -> WorldEvent:
         (record,) = events.read(connection, [event_id or 0])
@@ -341,7 +362,7 @@ class EventLog:
             self.model.publish(number)
         else:
             self.model.renumber(number)
-        self.headers = headers
+        self.headers, self._images = headers, []
         for record in new:
             summary = versions[record.id].summary if record.id in versions else {}
             event = event_of(record.kind, record.payload)

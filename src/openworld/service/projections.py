@@ -99,6 +99,38 @@ class LabelProjection:
             self._members[before.label].discard(sample)
 
 
+@dataclass
+class TouchedLabels:
+    """The samples and classes that events touch: a label target that only takes note of them."""
+
+    samples: set[int] = field(default_factory=set)
+    classes: set[str] = field(default_factory=set)
+
+    def label(self, labels: Mapping[int, str], by: EventRecord) -> None:
+        """Note the samples."""
+        self.samples.update(labels)
+
+    def dismiss(self, sample_ids: Sequence[int], by: EventRecord) -> None:
+        """Note the samples."""
+        self.samples.update(sample_ids)
+
+    def return_to_pool(self, sample_ids: Sequence[int], by: EventRecord) -> None:
+        """Note the samples."""
+        self.samples.update(sample_ids)
+
+    def move(self, labels: Sequence[str], into: str) -> None:
+        """Note the classes."""
+        self.classes.update(labels, [into])
+
+    def forget(self, label: str) -> None:
+        """Note the class."""
+        self.classes.add(label)
+
+    def describe(self, label: str, text: str) -> None:
+        """Note the class."""
+        self.classes.add(label)
+
+
 class ClassCounts(dict[str, float]):
     """How many samples each class was learned from; begins with the counts of the first model."""
 

@@ -89,6 +89,34 @@ def replace_all(connection: Connection, states: Mapping[int, GivenState], texts:
     set_descriptions(connection, texts)
 
 
+@dataclass(frozen=True)
+class LabelImage:
+    """States of some samples, None for those that no event holds, and all descriptions, as they were once."""
+
+    states: Mapping[int, GivenState | None]
+    texts: Mapping[str, str]
+
+    @classmethod
+    def of(cls, connection: Connection, ids: Iterable[int], labels: Iterable[str]) -> LabelImage:
+        """Read the states of some samples and of all samples with some labels."""
+        names = ("id", "state", "label", "who", "labelled_at", "event_id")
+        query = select(*(samples.c[name] for name in names))
+        conditions = [samples.c.id.in_(some) for some in chunks(list(ids))]
+        conditions += [samples.c.label.in_(some) for some in chunks(list(labels))]
+        states: dict[int, GivenState | None] = {}
+        for condition in conditions:
+            for row in connection.execute(query.where(condition)):
+                states[row.id] = GivenState(*row[1:]) if row.event_id is not None else None
+        return cls(states, get_descriptions(connection))
+
+    def restore(self, connection: Connection) -> None:
+        """Write them back."""
+        held = {i: given for i, given in self.states.items() if given is not None}
+        set_states(connection, held)
+        release(connection, self.states.keys() - held.keys())
+        set_descriptions(connection, self.texts)
+
+
 def set_states(connection: Connection, states: Mapping[int, GivenState]) -> None:
     """Set the states of samples. They stay in their cluster, so that undo finds them there."""
     rows = [
