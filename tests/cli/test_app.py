@@ -211,3 +211,12 @@ def test_every_command_has_json() -> None:
         if not any("--json" in option.opts for option in command.params)
     ]
     assert not without
+
+
+def test_a_warning_is_one_line_without_a_place_in_the_source(tmp_path: Path) -> None:
+    np.savez(tmp_path / "few.npz", X=np.eye(3), y=["a", "b", "c"])
+    command = [sys.executable, "-m", "openworld", "fit", "few.npz", "-o", "few.ow", "--no-check"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    warned = [line for line in done.stderr.splitlines() if "Too little to calibrate" in line]
+    assert [line.startswith("Warning: ") for line in warned] == [True]
+    assert ".py" not in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,10 +52,17 @@ def _options(
     pass
 
 
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning as one line, without the place in the source that Python names."""
+    typer.secho(f"Warning: {message}", fg="yellow", err=True)
+
+
 def main() -> None:
     """Run the command line; an error that a user can fix is one line, with exit code 1."""
     # The commands match the columns of a table by name themselves, and pass plain arrays on.
+    warnings.simplefilter("once", UserWarning)
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    warnings.showwarning = _show_warning
     try:
         app()
     except (OSError, ValueError, TypeError, KeyError, ImportError) as error:

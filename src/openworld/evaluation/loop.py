@@ -176,7 +176,7 @@ class NamesClusters(TeachesOpenWorld):
             self.acts += 1
             if len(members) >= 2 * MIN_SIZE:
                 rows = [row_of[member] for member in members.tolist()]
-                waiting.extendleft(reversed(split(vectors[rows], members)))
+                waiting.extend(split(vectors[rows], members))  # what is clear comes first
             else:
                 self.pool = np.setdiff1d(self.pool, members)
         self._forget_recognized()

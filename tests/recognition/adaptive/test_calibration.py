@@ -332,3 +332,10 @@ def test_separable_scores_give_a_finite_curve():
 def test_never_right_is_never_likely(n):
     slope, intercept = module._logistic(np.full(n, 0.9), np.zeros(n, dtype=bool))
     assert replace(ANGULAR, slope=slope, intercept=intercept).probability(np.float32([0.9]))[0] < 2 / n
+
+
+def test_classes_of_the_same_samples_have_finite_noise():
+    samples = np.random.default_rng(0).normal(size=(20, 40))
+    found = calibrate(held_out_of(np.vstack([samples] * 2), np.repeat([0, 1], 20)), MinOpenWorldError())
+    assert np.isfinite(found.noise)
+    assert np.isfinite(found.threshold)

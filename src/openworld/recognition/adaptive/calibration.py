@@ -236,7 +236,9 @@ def _noise(held_out: HeldOut) -> float:
     deviations = np.mean((samples - 2 * mixed + means) * counts / (counts + 1))
     lengths = np.einsum("ij,ij->i", held_out.means, held_out.means).astype(np.float64)
     signal = centre_weights(held_out.counts) @ (lengths - deviations / held_out.counts)
-    return float(deviations / max(signal, 0.01 * lengths.mean(), np.finfo(np.float64).tiny))
+    # Classes of the same samples have no signal at all: the ratio stays finite.
+    floor = max(0.01 * lengths.mean(), 1e-6 * deviations, np.finfo(np.float64).tiny)
+    return float(deviations / max(signal, floor))
 
 
 def _guess(held_out: HeldOut, objective: Objective) -> ScoreCalibration:
