@@ -248,7 +248,7 @@ def test_pictures_are_recognized_and_shown_small(picture_client):
     assert picture_client.get(path).json()["source"] == "sun.jpg"
     small = picture_client.get(path + "/thumbnail")
     assert small.headers["content-type"] == "image/jpeg"
-    assert Image.open(io.BytesIO(small.content)).size == (128, 85)
+    assert Image.open(io.BytesIO(small.content)).size == (256, 171)
     tag = {"If-None-Match": small.headers["etag"]}
     assert picture_client.get(path + "/thumbnail", headers=tag).status_code == 304
 
