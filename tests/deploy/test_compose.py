@@ -130,7 +130,7 @@ def test_all_use_the_same_database(compose: Any) -> None:
 
 def test_commands_are_those_of_openworld(compose: Any, parse: Any) -> None:
     server, key = compose["services"]["server"], compose["services"]["key"]
-    assert parse(["openworld", *server["command"]])["model"] is None
+    assert parse(["openworld", *server["command"]])["source"] is None
     assert parse([*key["entrypoint"], *key["command"]]) == {"as_json": False, "database": None}
     assert parse([*key["entrypoint"], "create", "ann", "--role", "admin"])["name"] == "ann"
 
