@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-LIVING := tests/browser tests/cli tests/distributed tests/service tests/store tests/client
+LIVING := tests/browser tests/cli tests/service
 
 .PHONY: run test test-living test-rest lint docs check-wheel bench clean lock install
 
