@@ -17,6 +17,8 @@ PAGES = (
     "/history",
     "/docs",
     "/data",
+    "/recognized",
+    "/people",
     "/login",
     "/no-such-page",
 )

@@ -237,7 +237,7 @@ def test_an_empty_world_says_what_to_do(serve: Any, tabs: Any, tmp_path: Path) -
     with serve(tmp_path, ServiceSettings(clustering=False)) as site:
         tab = tabs(site)
         page = tab.open("/")
-        expect(page.locator(".empty")).to_contain_text("No unknowns yet")
+        expect(page.locator(".empty")).to_contain_text("No unknown samples are waiting")
         expect(page.locator(".empty pre")).to_contain_text(f"{site.url}/v1/recognize")
         tab.open("/map")
         expect(page.locator("#map-empty")).to_be_visible()
