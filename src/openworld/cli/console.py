@@ -33,7 +33,7 @@ class _Rate(ProgressColumn):
 
 
 class Progress:
-    """Progress of some work on the error stream: a bar in a terminal, elsewhere a line now and then.
+    """Progress of some work on the error stream: a bar in a terminal, otherwise a line now and then.
 
     Parameters
     ----------

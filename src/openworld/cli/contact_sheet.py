@@ -36,7 +36,7 @@ class Group:
 def write_sheet(
     path: Path, title: str, recognizer: Any, source: Source | None, batch: Batch, rows: list[Row]
 ) -> None:
-    """Write the page: a single file that needs nothing from elsewhere.
+    """Write the page: one self-contained file.
 
     Parameters
     ----------

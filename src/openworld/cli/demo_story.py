@@ -1,4 +1,4 @@
-"""The whole loop on the built-in letters, told in the terminal; the person is played by the true names."""
+"""The whole loop on the built-in letters, shown in the terminal; the true names play the person."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class FitReport:
         return {"check": check, "data": data, "warnings": self.warnings()}
 
     def write(self, path: Path, title: str) -> None:
-        """Write a page that needs nothing from elsewhere."""
+        """Write a self-contained page."""
         from jinja2 import Environment
 
         template = files("openworld.cli").joinpath("templates/fit_report.html.jinja").read_text("utf-8")

@@ -46,7 +46,7 @@ def first_model(data: Source | Stream, settings: ServiceSettings) -> Callable[[]
 
 
 def take(intake: Intake, data: Source | Stream, doing: str, stopped: Event | None = None) -> IntakeSummary:
-    """Take in samples with a progress bar, until told to stop."""
+    """Take in samples with a progress bar, until it is stopped."""
     with Progress(doing, len(data)) as progress:
         for summary in intake.take(data):
             progress.update(summary.done, summary.total)
@@ -64,8 +64,8 @@ def say(summary: IntakeSummary) -> None:
         (summary.recognized, "recognized"),
         (summary.refused, "refused"),
     ]
-    told = [f"{count:,} {what}" for count, what in parts if count]
-    messages.print(f"{plural(summary.done, 'sample')}: {'; '.join(told)}." if told else "No samples.")
+    counts = [f"{count:,} {what}" for count, what in parts if count]
+    messages.print(f"{plural(summary.done, 'sample')}: {'; '.join(counts)}." if counts else "No samples.")
     for name, reason in summary.refusals[:_REFUSALS_SHOWN]:
         messages.print(f"  [yellow]{escape(name)}[/]: {escape(reason)}", soft_wrap=True)
     if summary.refused > _REFUSALS_SHOWN:

@@ -52,7 +52,7 @@ class Batch:
         return len(self) + len(self.failures) + self.n_unlabeled
 
     def take(self, wanted: NDArray[np.bool_]) -> Batch:
-        """Return some of the samples; what was left out is told as before."""
+        """Return some of the samples; what was skipped is kept as it was."""
         places = np.flatnonzero(wanted)
         return replace(
             self,

@@ -52,7 +52,7 @@ def open_pictures(folder: Path) -> Source:
 
     Pictures whose class is not given away are left out. Of ILSVRC'12 only the training pictures are
     taken, as in the paper's supplement, which draws 70 % of each class for training and 30 % for test: an
-    experiment does so by itself, anew for every class order, where a data set has no test part.
+    experiment does so by itself, for every class order, where a data set has no test part.
     """
     names = [f"train/{name}" for name in picture_names(folder / "train") if _WORDNET_ID.match(name)]
     labels = [name.split("/")[1] for name in names]

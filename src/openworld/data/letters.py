@@ -116,12 +116,12 @@ class Letters:
 
     @property
     def X(self) -> NDArray[np.float32]:
-        """The images as rows of numbers from 0 to 1, made anew each time; shape (n_samples, 784)."""
+        """The images as rows of numbers from 0 to 1, computed at each access; shape (n_samples, 784)."""
         return self.images.reshape(-1, SIDE * SIDE).astype(np.float32) / np.float32(255)
 
     @property
     def frequencies(self) -> NDArray[np.float32]:
-        """The 16 x 16 lowest cosine frequencies of each image, made anew each time; shape (n_samples, 256).
+        """The 16 x 16 lowest cosine frequencies of each image; shape (n_samples, 256).
 
         They hold nearly all of what a letter looks like, and unlike pixels at the border every one of
         them varies from letter to letter, so they can be standardized.

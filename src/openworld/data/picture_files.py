@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, listed_items, read_file
 
-# A file that ends so and is no picture, or one that cannot be read here, is told of; others are left out.
+# A file that ends so and is no picture, or cannot be read, is reported; others are skipped.
 ENDINGS = {
     ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm",
     ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",

@@ -202,7 +202,7 @@ class _Table:
 
     @contextmanager
     def _open(self, path: str, place: str) -> Iterator[Any]:
-        """Open the file; what pyarrow finds wrong with it is told with the place."""
+        """Open the file; errors of pyarrow name the place."""
         try:
             import pyarrow as pa
         except ImportError as error:

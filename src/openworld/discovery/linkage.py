@@ -83,7 +83,7 @@ def average_linkage(
     weights : array of shape (n,), optional
         How many samples each vector is the mean of.
     tick : callable, optional
-        Called now and then with the progress since the last call, n in all. It may raise to give up.
+        Called now and then with the progress since the last call, n in all. It may raise to cancel.
 
     Notes
     -----

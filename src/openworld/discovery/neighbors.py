@@ -32,7 +32,7 @@ def smooth(
     directions : array of shape (n, d)
         Unit vectors.
     tick : callable, optional
-        Called now and then with the progress since the last call, n in all. It may raise to give up.
+        Called now and then with the progress since the last call, n in all. It may raise to cancel.
 
     Returns
     -------

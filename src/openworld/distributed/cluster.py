@@ -21,7 +21,7 @@ class Cluster:
 
     Parts travel as references, shared values go from the client to the workers directly, and results stay
     on the workers until they are summed up: the scheduler sees no array. What a lost worker had is
-    computed again, elsewhere.
+    computed again on another worker.
     """
 
     def __init__(self, client: Any) -> None:

@@ -1,6 +1,6 @@
 """Self-check: what a recognizer will do on new data, estimated from samples and classes held out of training.
 
-The recognizer is fitted anew three times without a third of the samples of each class, which play new samples
+The recognizer is fitted three more times without a third of the samples of each class, which play new samples
 of known classes, and three times without a third of the classes, which play unknown. Every sample is judged
 once as known and once as unknown, by a model whose metric and threshold have not seen it.
 """

@@ -76,9 +76,9 @@ def load_timm(name: str) -> TorchPictureModel:
         lambda: timm.create_model(f"local-dir:{name}" if local else name, pretrained=True, num_classes=0),
     )
     settings = timm.data.resolve_model_data_config(model)
-    told = " ".join(f"{key} {settings[key]}" for key in sorted(settings))
+    described = " ".join(f"{key} {settings[key]}" for key in sorted(settings))
     prepare = timm.data.create_transform(**settings, is_training=False)
-    return TorchPictureModel(f"timm:{Path(name).name if local else name}", model, model, prepare, told)
+    return TorchPictureModel(f"timm:{Path(name).name if local else name}", model, model, prepare, described)
 
 
 def load_open_clip(name: str) -> TorchPictureModel:
@@ -90,9 +90,9 @@ def load_open_clip(name: str) -> TorchPictureModel:
     model, _, prepare = _fetched(
         f"open_clip:{name}", lambda: open_clip.create_model_and_transforms(network, pretrained=weights)
     )
-    told = " ".join(str(prepare).split())
+    described = " ".join(str(prepare).split())
     short = f"open_clip:{network}/{Path(weights).name}"
-    return TorchPictureModel(short, model, model.encode_image, prepare, told)
+    return TorchPictureModel(short, model, model.encode_image, prepare, described)
 
 
 class SentenceModel:
@@ -113,8 +113,10 @@ class SentenceModel:
         )
         import_module("torch").set_num_threads(1)
         short = Path(name).name if Path(name).is_dir() else name
-        told = f"at most {self._model.max_seq_length} tokens"
-        self.id = ExtractorId(f"sentence-transformers:{short}", _VERSION, _weights_hash(self._model), told)
+        described = f"at most {self._model.max_seq_length} tokens"
+        self.id = ExtractorId(
+            f"sentence-transformers:{short}", _VERSION, _weights_hash(self._model), described
+        )
         self.n_features = self.transform(["one"]).shape[1]
 
     def transform(self, batch: Sequence[str]) -> NDArray[np.float32]:

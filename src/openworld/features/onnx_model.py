@@ -170,11 +170,11 @@ def _preparation_of(path: Path, session: Any) -> Preparation:
     text = session.get_modelmeta().custom_metadata_map.get(METADATA_KEY, "{}")
     where = f"{beside if beside.is_file() else path}"
     try:
-        told = json.loads(beside.read_text(encoding="utf-8") if beside.is_file() else text)
+        declared = json.loads(beside.read_text(encoding="utf-8") if beside.is_file() else text)
         shape = session.get_inputs()[0].shape
         own = shape[2:4] if _channels_first(session) else shape[1:3]
         size = [side if isinstance(side, int) else _DEFAULT_SIDE for side in own]
-        preparation = Preparation.from_dict({"size": size} | told)
+        preparation = Preparation.from_dict({"size": size} | declared)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: its preprocessing settings cannot be read ({error})") from error
     if any(

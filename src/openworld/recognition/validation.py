@@ -79,7 +79,7 @@ def check_labels(y: Any) -> NDArray[Any]:
                 "Unknown label type: continuous. A class is named by a whole number or a string, "
                 "not by a measured value."
             )
-    # Larger integers would become floats in some arrays, where neighbors are no longer told apart.
+    # Larger integers would become floats in some arrays, where neighboring values are equal.
     if kind == "integer" and labels.size and not _fits_int64(labels):
         raise ValueError(
             "Integer labels must fit into a signed 64-bit integer; name such classes by strings."

@@ -86,7 +86,7 @@ class ClusteringJob:
         return 0 if value is None else int(value)
 
     def set_finer(self, steps: int) -> None:
-        """Cluster the pool anew with another granularity, on all servers from now on."""
+        """Cluster the pool again with another granularity, on all servers from now on."""
         self._world.replicas.share(_FINER, str(steps).encode())
         self.refresh()
 

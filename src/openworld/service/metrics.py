@@ -129,7 +129,7 @@ class Metrics:
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         which = method, route, status
-        if which not in self._children:  # finding them anew each time takes longer than counting
+        if which not in self._children:  # looking them up each time takes longer than counting
             self._children[which] = self._requests.labels(*which), self._seconds.labels(route)
         requests, latencies = self._children[which]
         requests.inc()

@@ -174,10 +174,10 @@ class Database:
         try:
             yield
         except (DBAPIError, sqlite3.Error) as error:
-            told = explain(error)
-            if told is None:
+            explained = explain(error)
+            if explained is None:
                 raise
-            raise told from error
+            raise explained from error
 
     @contextmanager
     def advisory_lock(self, name: str, *, wait: bool = True) -> Iterator[bool]:

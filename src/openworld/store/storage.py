@@ -46,10 +46,10 @@ def explain(error: DBAPIError | sqlite3.Error) -> StorageError | None:
     """Return what is wrong with the storage, or None for any other error."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     name, state = getattr(cause, "sqlite_errorname", None) or "", getattr(cause, "sqlstate", None) or ""
-    known = next((told for start, told in _BY_SQLITE_NAME.items() if name.startswith(start)), None)
-    told = known or _BY_SQLSTATE.get(state)
-    kind = DamagedError if told is _DAMAGED else StorageError
-    return None if told is None else kind(told)
+    known = next((message for start, message in _BY_SQLITE_NAME.items() if name.startswith(start)), None)
+    message = known or _BY_SQLSTATE.get(state)
+    kind = DamagedError if message is _DAMAGED else StorageError
+    return None if message is None else kind(message)
 
 
 class SqliteFile:

@@ -279,7 +279,7 @@ class ClassMemoryMixin:
     # -- adding models ----------------------------------------------------------------------------
 
     def without_classes(self) -> Self:
-        """Return a copy with the same representation that knows no class yet, to learn a part elsewhere."""
+        """Return a copy with the same representation without classes, to learn a part on another machine."""
         check_is_fitted(self)
         return self._with(self.memory_.empty())
 

@@ -66,7 +66,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     objective : Objective, default=MinOpenWorldError()
         What the threshold is to reach; any objective of `openworld.recognition.threshold`.
     metric : AdaptiveMetric, optional
-        By default the representation is chosen on the starting classes, as told above.
+        By default the representation is chosen on the starting classes, as described above.
     preprocessing : transformer, optional
         Fitted to the starting classes and kept as it is from then on: for example a scaler, `PCA` or a
         pipeline of these. To have one that is fitted already, wrap it in scikit-learn's `FrozenEstimator`.
