@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
 from openworld.store import Database, StorageError
 from openworld.store.tables import descriptions
@@ -118,4 +120,11 @@ def test_checking_a_large_file_ends(path: Path, monkeypatch: pytest.MonkeyPatch)
     Database(f"sqlite:///{path}").close()
     monkeypatch.setattr("openworld.store.storage._CHECK_SECONDS", -1.0)
     monkeypatch.setattr("openworld.store.storage._CHECK_STEPS", 1)
-    Database(f"sqlite:///{path}").close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.set_progress_handler(lambda: 1, 1)
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):  # what the check meets
+            connection.execute("PRAGMA quick_check(1)").fetchone()
+    with closing(Database(f"sqlite:///{path}")) as database:  # interrupted, and no error
+        describe(database, "cat")
+        with database.read() as connection:
+            assert connection.execute(select(descriptions.c.label)).scalars().all() == ["cat"]
