@@ -8,7 +8,7 @@ LIVING := tests/browser tests/cli tests/service
 
 .PHONY: run test test-living test-rest lint docs check-wheel bench clean lock install
 
-run: install  ## the living system on the built-in letters: service and labelling page, embedded SQLite
+run: install  ## the living system on the built-in letters: service and labeling page, embedded SQLite
 	$(BIN)/openworld demo --output demo
 
 test: lint  ## every check and every test, in two processes side by side

@@ -45,7 +45,7 @@ RANGE = np.geomspace(8, 800, 9)
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class LabelledByLargest:
+class LabeledByLargest:
     """The multi-class function of Eq. 6 and 7 over one abating model per class; -1 is unknown."""
 
     unknown_label_ = -1
@@ -83,10 +83,10 @@ def four_classes() -> tuple[Array, Array]:
     return centers[y] + spread[y] * random.standard_normal((len(y), 2)), y
 
 
-def per_class(X: Array, y: Array, make: Callable[[Array], AbatingModel]) -> LabelledByLargest:
+def per_class(X: Array, y: Array, make: Callable[[Array], AbatingModel]) -> LabeledByLargest:
     """Make one model per class, thresholded so that its open space risk is zero (Theorem 1)."""
     models = [make(X[y == c]) for c in range(4)]
-    return LabelledByLargest([Thresholded(model, zero_risk_threshold(model, RADIUS)) for model in models])
+    return LabeledByLargest([Thresholded(model, zero_risk_threshold(model, RADIUS)) for model in models])
 
 
 def sum_of_models(X: Array) -> AbatingModel:
@@ -110,10 +110,10 @@ def sheared(X: Array) -> AbatingModel:
     return LinearlyMapped(Cone(X @ T, 2.5), T, X)
 
 
-def projected(X: Array, y: Array) -> LabelledByLargest:
+def projected(X: Array, y: Array) -> LabeledByLargest:
     """Cones around class means after a projection onto a line: bounded there, strips in the plane."""
     means = [X[y == c].mean(axis=0, keepdims=True) for c in range(4)]
-    return LabelledByLargest([Thresholded(strip(mean), 0.2) for mean in means])
+    return LabeledByLargest([Thresholded(strip(mean), 0.2) for mean in means])
 
 
 def recognizers(X: Array, y: Array) -> dict[str, Any]:

@@ -40,10 +40,10 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    for name, grey in (("cat/1.png", 0), ("cat/2.png", 51), ("dog/1.png", 255), ("beside.png", 102)):
+    for name, gray in (("cat/1.png", 0), ("cat/2.png", 51), ("dog/1.png", 255), ("beside.png", 102)):
         path = tmp_path / "photos" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("L", (8, 8), grey).save(path)
+        Image.new("L", (8, 8), gray).save(path)
     return tmp_path / "photos"
 
 

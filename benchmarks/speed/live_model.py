@@ -19,14 +19,14 @@ from openworld.service.world import World
 SAMPLES = 3
 
 
-def _centres(n: int, n_features: int, seed: int) -> np.ndarray:
+def _centers(n: int, n_features: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n, n_features)).astype(np.float32)
 
 
 def _models(n_classes: int, n_features: int) -> dict[str, Callable[[], object]]:
     """Return what makes models of many classes with a metric that stays as it is."""
     random = np.random.default_rng(0)
-    means = np.repeat(_centres(n_classes, n_features, 0), 2, axis=0)
+    means = np.repeat(_centers(n_classes, n_features, 0), 2, axis=0)
     X = (means + 0.05 * random.standard_normal(means.shape)).astype(np.float32)
     y = np.repeat([f"class {i}" for i in range(n_classes)], 2)
     tau = 0.5 * float(np.sqrt(n_features))
@@ -42,7 +42,7 @@ def _report(name: str, times: list[float]) -> None:
 
 
 def _measure(model: object, n_features: int, n_acts: int) -> None:
-    new = _centres(n_acts, n_features, 1)
+    new = _centers(n_acts, n_features, 1)
     random = np.random.default_rng(2)
     alone = copy(model)  # type: ignore[arg-type]
     times = []
@@ -54,7 +54,7 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
         times.append(perf_counter() - start)
     _report("learning in memory alone", times)
     del alone
-    labelled, recognized = [], []
+    labeled, recognized = [], []
     with (
         tempfile.TemporaryDirectory() as folder,
         World.open(f"sqlite:///{Path(folder) / 'world.db'}", model) as world,
@@ -65,11 +65,11 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
             world.rescorer.wait()  # people take a moment between acts; the pool is scored in it
             start = perf_counter()
             world.labels.label(ids, f"new {i}", "ann")
-            labelled.append(perf_counter() - start)
+            labeled.append(perf_counter() - start)
             answer = world.recognize(X[:1], remember=False)
             recognized.append(perf_counter() - start)
             assert answer.labels == [f"new {i}"]
-        _report("label: learned, committed and in force", labelled)
+        _report("label: learned, committed and in force", labeled)
         _report("label, and recognized by a request after", recognized)
         _measure_undo(world, min(n_acts, 20))
 
@@ -78,7 +78,7 @@ def _measure_undo(world: World, n_acts: int) -> None:
     """Time events and their undo, here and on a server that follows the log."""
     acts: dict[str, Callable[[int], object]] = {
         "label": lambda i: world.labels.learn(
-            _centres(SAMPLES, world.model.n_features, 1000 + i), ["undone"] * SAMPLES, "ann"
+            _centers(SAMPLES, world.model.n_features, 1000 + i), ["undone"] * SAMPLES, "ann"
         ),
         "forget": lambda i: world.classes.forget(f"class {i}", "ann"),
         "merge": lambda i: world.classes.merge([f"class {i}"], f"class {i + 1}", "ann"),

@@ -35,7 +35,7 @@ def _samples(centers: np.ndarray, per_class: int, seed: int, noise: float) -> np
     return np.maximum(X, 0).astype(np.float32)
 
 
-def _centres(n: int, seed: int) -> np.ndarray:
+def _centers(n: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n, N_FEATURES), dtype=np.float32)
 
 
@@ -131,7 +131,7 @@ def _batches(service: int, model: Any, X: np.ndarray, seconds: float) -> None:
 def _while_learning(service: int, X: np.ndarray, seconds: float) -> None:
     requests = [post("/v1/recognize.npy", _npy(x)) for x in X[:500]]
     ends, learned = threading.Event(), []
-    new = _samples(_centres(10_000, 5), 3, 6, 0.7)
+    new = _samples(_centers(10_000, 5), 3, 6, 0.7)
 
     def teach() -> None:
         with httpx.Client(base_url=f"http://127.0.0.1:{service}", timeout=60) as client:
@@ -165,7 +165,7 @@ def _while_learning(service: int, X: np.ndarray, seconds: float) -> None:
 def _while_clustering(service: int, X: np.ndarray, n_unknown: int) -> None:
     """Cluster unknowns in the background while requests go on."""
     requests = [post("/v1/recognize.npy?remember=false", _npy(x)) for x in X[:500]]
-    unknown = _samples(_centres(n_unknown // 50, 11), 50, 12, 0.7)
+    unknown = _samples(_centers(n_unknown // 50, 11), 50, 12, 0.7)
     with httpx.Client(base_url=f"http://127.0.0.1:{service}", timeout=600) as client:
         for start in range(0, len(unknown), 500):
             body = _npy(unknown[start : start + 500])
@@ -203,13 +203,13 @@ def _while_clustering(service: int, X: np.ndarray, n_unknown: int) -> None:
 
 def _label_to_recognized(n_classes: int, acts: int) -> None:
     """With many classes and a frozen metric: from the label's POST to an answer with the new name."""
-    centers = _centres(n_classes, 0)
+    centers = _centers(n_classes, 0)
     X, y = _samples(centers, 2, 1, 0.05), np.repeat([f"class {i}" for i in range(n_classes)], 2)
     frozen = {
         "NearestNonOutlier": NearestNonOutlier(EuclideanMetric(standardize=False), tau=10.0),
         "OpenWorldRecognizer": OpenWorldRecognizer(n_lifted=0),
     }
-    new = _samples(_centres(acts, 9), 3, 2, 0.05)
+    new = _samples(_centers(acts, 9), 3, 2, 0.05)
     for name, model in frozen.items():
         with tempfile.TemporaryDirectory() as folder:
             save(model.fit(X, y), Path(folder) / "model.ow")
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--many-classes", type=int, default=10_000)
     parser.add_argument("--acts", type=int, default=50)
     options, _ = parser.parse_known_args()
-    X = _samples(_centres(options.classes, 0), 12, 1, 0.7)
+    X = _samples(_centers(options.classes, 0), 12, 1, 0.7)
     y = np.repeat([f"class {i}" for i in range(options.classes)], 12)
     model = OpenWorldRecognizer().fit(X, y)
     some = X[np.random.default_rng(3).permutation(len(X))]

@@ -42,7 +42,7 @@ def openworld(*words: str) -> str:
 
 keys = {
     name: re.search(r"ow_\S+", openworld("key", "create", name, "--role", role, "--database", database))[0]
-    for name, role in {"ann": "admin", "bob": "labeller", "camera": "labeller"}.items()
+    for name, role in {"ann": "admin", "bob": "labeler", "camera": "labeler"}.items()
 }
 sorted(keys)
 

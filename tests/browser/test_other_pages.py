@@ -204,7 +204,7 @@ def test_texts_are_sentences(site: Any, tabs: Any) -> None:
 def test_with_keys_one_logs_in_and_viewers_only_look(serve: Any, tabs: Any, tmp_path: Path) -> None:
     with serve(tmp_path, ServiceSettings(clustering=False)) as site:
         site.stream(0)
-        viewer, labeller = (site.world.keys.create(name, name) for name in ("viewer", "labeller"))
+        viewer, labeler = (site.world.keys.create(name, name) for name in ("viewer", "labeler"))
         tab = tabs(site)
         tab.allowed.append("401 (Unauthorized)")
         page = tab.open("/map")
@@ -223,9 +223,9 @@ def test_with_keys_one_logs_in_and_viewers_only_look(serve: Any, tabs: Any, tmp_
         tab.open("/login")
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("button", name="Log out")).to_have_count(0)
-        page.get_by_label("Your key").fill(labeller)
+        page.get_by_label("Your key").fill(labeler)
         page.keyboard.press("Enter")
-        expect(page.locator(".me")).to_have_text("labeller")
+        expect(page.locator(".me")).to_have_text("labeler")
         tab.open("/unknowns/group?cluster=1")
         page.get_by_label("What is it?").fill("triangle")
         page.keyboard.press("Enter")

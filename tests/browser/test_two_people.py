@@ -33,7 +33,7 @@ def test_two_people_never_hold_the_same_cluster(site: Any, tabs: Any) -> None:
     bob.page.get_by_label("What is it?").fill("triangle")
     bob.page.keyboard.press("Enter")
     expect(bob.page.locator("#outcome")).to_contain_text("Learned “triangle” from 14 samples.")
-    expect(ann.page.locator("[data-count=labelled]")).to_have_text("14")  # everyone's, live
+    expect(ann.page.locator("[data-count=labeled]")).to_have_text("14")  # everyone's, live
     expect(ann.page.locator("#progress")).not_to_contain_text("by you")
     assert site.world.history.events()[0].who == "Bob"
 

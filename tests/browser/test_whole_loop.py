@@ -31,7 +31,7 @@ def test_by_mouse_the_strays_clicked_away(site: Any, tabs: Any) -> None:
     assert "cluster=" in page.url  # the next one is there already
     assert site.recognizes("triangle") == ["triangle"] * 3
     assert [site.world.pool.get(i).state for i in stray_ids] == ["recognized"] * 2
-    expect(page.locator("[data-count=labelled]")).to_have_text("12")
+    expect(page.locator("[data-count=labeled]")).to_have_text("12")
     expect(page.locator("#progress")).to_contain_text("12 by you")
     tab.open("/classes")
     expect(page.locator(".card", has_text="triangle").locator("img")).to_have_count(5)
@@ -91,7 +91,7 @@ def test_undo_from_the_history(site: Any, tabs: Any) -> None:
     page = tab.open("/history")
     expect(page.locator("#events li")).to_have_count(2)
     expect(page.locator("#events li").first).to_contain_text("Bob dismissed 2: bad input")
-    expect(page.locator("#events li").last).to_contain_text("You labelled 14 as “triangle”")
+    expect(page.locator("#events li").last).to_contain_text("You labeled 14 as “triangle”")
     page.locator("#events li").last.get_by_role("button", name="Undo").click()
     expect(page.locator("#events li").first).to_contain_text("You undid label (event 1)")
     expect(page.locator("#events li").last).to_contain_text("undone")

@@ -23,8 +23,8 @@ from openworld.cli.app import app
 def blobs() -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(0)
     y = np.repeat(["ant", "bee", "cat", "dog"], 20)
-    centres = 10 * random.standard_normal((4, 3))
-    return centres[np.unique(y, return_inverse=True)[1]] + random.standard_normal((80, 3)), y
+    centers = 10 * random.standard_normal((4, 3))
+    return centers[np.unique(y, return_inverse=True)[1]] + random.standard_normal((80, 3)), y
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
     (tmp_path / "nan.csv").write_text("a,b,label\n1,2,x\nnan,3,y\n")
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "header.csv").write_text("a,label\n")
-    (tmp_path / "unlabelled.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "unlabeled.csv").write_text("a,b\n1,2\n")
     (tmp_path / "short.csv").write_text("a,b,label\n1,2,x\n1,y\n")
     (tmp_path / "wide.csv").write_text("a,b,label\n1,2,ant\n")
     (tmp_path / "broken.npz").write_bytes(b"PK not an archive")
@@ -136,12 +136,12 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
         (("fit", tmp_path / "nan.csv", "-o", new), 'line 3, column "a": the value is missing'),
         (("fit", tmp_path / "empty.csv", "-o", new), "no feature columns"),
         (("fit", tmp_path / "header.csv", "-o", new), "no samples"),
-        (("fit", tmp_path / "unlabelled.csv", "-o", new), "--label-column"),
+        (("fit", tmp_path / "unlabeled.csv", "-o", new), "--label-column"),
         (("fit", tmp_path / "short.csv", "-o", new), "short.csv"),
         (("fit", tmp_path / "broken.npz", "-o", new), "not a sound .npz"),
         (("fit", tmp_path / "other.npz", "-o", new), "no array named 'X'"),
         (("fit", table, "-o", tmp_path / "nowhere" / "m.ow"), "does not exist"),
-        (("fit", table, "-o", new, "--label-column", "colour"), 'no column named "colour"'),
+        (("fit", table, "-o", new, "--label-column", "color"), 'no column named "color"'),
         (
             ("fit", table, "-o", new, "--recognizer", "nno", "--tau", "-1"),
             "'tau' parameter of NearestNonOutlier must be",
@@ -167,7 +167,7 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
 
 
 def test_a_typo_is_a_usage_error(run: Any) -> None:
-    run("recognise", code=2)
+    run("recognize", code=2)
     assert "recognize" in run.err
 
 

@@ -65,8 +65,8 @@ def test_the_least_typical_of_a_class_come_first() -> None:
 
 def test_unknown_ones_come_by_cluster() -> None:
     random = np.random.default_rng(0)
-    centres = np.repeat(np.eye(6)[:2] * 9, 20, axis=0)
-    X = np.concatenate([centres + 0.1 * random.standard_normal((40, 6)), [[-50.0] * 6], np.zeros((3, 6))])
+    centers = np.repeat(np.eye(6)[:2] * 9, 20, axis=0)
+    X = np.concatenate([centers + 0.1 * random.standard_normal((40, 6)), [[-50.0] * 6], np.zeros((3, 6))])
     rows = [row("?", 1, unknown=True)] * 41 + [row("cat", 1)] * 3
     groups = unknown_groups(recognizer(), X, rows)
     assert [group.title for group in groups] == ["Cluster 1", "Cluster 2", "In no cluster"]
@@ -123,7 +123,7 @@ def test_vectors_are_shown_by_number(tmp_path: Path) -> None:
 
 
 def shapes(folder: Path, kinds: tuple[str, ...], count: int, seed: int) -> Path:
-    """Draw discs, crosses, grids and so on in random colours and places, for a network to tell apart."""
+    """Draw discs, crosses, grids and so on in random colors and places, for a network to tell apart."""
     from PIL import ImageDraw
 
     random = np.random.default_rng(seed)

@@ -36,10 +36,10 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     random = np.random.default_rng(0)
-    centres = np.repeat(2 * random.standard_normal((12, 5)), 12, axis=0)
+    centers = np.repeat(2 * random.standard_normal((12, 5)), 12, axis=0)
     y = np.repeat([f"c{i}" for i in range(12)], 12)
     path = tmp_path / "my [red]data.npz"
-    np.savez(path, X=centres + random.standard_normal(centres.shape), y=y)
+    np.savez(path, X=centers + random.standard_normal(centers.shape), y=y)
     return path
 
 

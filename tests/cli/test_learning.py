@@ -50,8 +50,8 @@ def vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray
     monkeypatch.setitem(learning.fit.__kwdefaults__, "held_in_memory", 0)
     random = np.random.default_rng(1)
     y = np.array(["ant", "bee", "cat", "dog"])[random.integers(0, 4, N)]
-    centres = {name: 8 * random.standard_normal(D) for name in np.unique(y)}
-    X = np.array([centres[name] for name in y.tolist()]) + random.standard_normal((N, D))
+    centers = {name: 8 * random.standard_normal(D) for name in np.unique(y)}
+    X = np.array([centers[name] for name in y.tolist()]) + random.standard_normal((N, D))
     X = X.astype(np.float32)
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "x.labels.npy", y)

@@ -196,9 +196,9 @@ def test_exports(run, folder):
     database = ("--database", "sqlite:///world.db")
     run("export", "model", "out.ow", *database)
     assert load(folder / "out.ow").classes_.tolist() == ["a", "b", "c"]
-    run("export", "labelled", "out.npz", *database)
+    run("export", "labeled", "out.npz", *database)
     assert np.load(folder / "out.npz")["y"].tolist() == ["c", "c"]
-    run("export", "labelled", "out.ndjson", *database)
+    run("export", "labeled", "out.ndjson", *database)
     assert len((folder / "out.ndjson").read_text().splitlines()) == 2
     run("export", "log", "log.ndjson", *database)
     assert json.loads((folder / "log.ndjson").read_text())["kind"] == "learn"

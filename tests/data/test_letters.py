@@ -100,7 +100,7 @@ def test_every_image_has_ink_and_an_empty_margin(letters):
     assert not images[:, :, [0, -1]].any()
 
 
-def test_ink_is_centred(letters):
+def test_ink_is_centered(letters):
     columns = letters.images.any(axis=1)
     left, right = columns.argmax(axis=1), columns[:, ::-1].argmax(axis=1)
     assert np.abs(left - right).max() <= 1
@@ -142,17 +142,17 @@ def test_no_two_classes_are_identical_in_half_of_the_faces_they_share(letters):
     assert all(2 * n < len(faces_of[a] & faces_of[b]) for (a, b), n in identical.items())
 
 
-def grey(*levels):
+def gray(*levels):
     """One face, one flat image per letter."""
     return np.array(levels, np.uint8)[:, None, None] * np.ones((28, 28), np.uint8)
 
 
 def test_twins_of_twins_are_twins():
-    assert module._first_of_twins(np.array([grey(10, 61, 112, 164)])).tolist() == [0, 3]
+    assert module._first_of_twins(np.array([gray(10, 61, 112, 164)])).tolist() == [0, 3]
 
 
 def test_twins_are_alike_in_half_of_the_faces_that_have_both():
-    alike, apart, alone = grey(10, 12), grey(10, 200), grey(0, 12)
+    alike, apart, alone = gray(10, 12), gray(10, 200), gray(0, 12)
     assert module._first_of_twins(np.array([alike, apart, alone])).tolist() == [0]
     assert module._first_of_twins(np.array([alike, apart, apart])).tolist() == [0, 1]
 

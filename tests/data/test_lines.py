@@ -42,8 +42,8 @@ def test_tabs_and_another_label_column(tmp_path: Path) -> None:
     source = open_source(path)
     assert source is not None
     assert not source.labeled
-    with pytest.raises(DataError, match=r'no column named "colour". Its columns are: intent, sentence\.'):
-        open_source(path, columns=Columns(label="colour"))
+    with pytest.raises(DataError, match=r'no column named "color". Its columns are: intent, sentence\.'):
+        open_source(path, columns=Columns(label="color"))
     assert open_source(write(tmp_path / "v.tsv", "a\tb\n1\t2\n")) is None
 
 

@@ -116,8 +116,8 @@ def test_the_label_column_can_be_named(tmp_path: Path) -> None:
         y = read_samples(path, label_column="kind").y
         assert y is not None
         assert y.tolist() == ["a", "b"]
-        with pytest.raises(DataError, match=r"named [\"']colour"):
-            read_samples(path, label_column="colour")
+        with pytest.raises(DataError, match=r"named [\"']color"):
+            read_samples(path, label_column="color")
 
 
 def test_without_labels(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import cdist
 from sklearn.metrics import adjusted_rand_score
 
-from openworld.discovery import Cancelled, Cluster, Clustering, KnownSamples, find_clusters, look_first, split
+from openworld.discovery import Canceled, Cluster, Clustering, KnownSamples, find_clusters, look_first, split
 from openworld.discovery import clusters as module
 
 
@@ -299,16 +299,16 @@ def test_progress_ends_at_the_total_and_never_goes_back():
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
-def test_work_can_be_cancelled_between_steps(steps):
+def test_work_can_be_canceled_between_steps(steps):
     vectors, _ = blobs([30, 30])
     asked: list[bool] = []
 
-    def cancelled() -> bool:
+    def canceled() -> bool:
         asked.append(True)
         return len(asked) > steps
 
-    with pytest.raises(Cancelled):
-        find_clusters(vectors, np.arange(60), cancelled=cancelled)
+    with pytest.raises(Canceled):
+        find_clusters(vectors, np.arange(60), canceled=canceled)
     assert len(asked) == steps + 1
 
 

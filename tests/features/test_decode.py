@@ -226,10 +226,10 @@ def test_strips_make_the_whole(color, mode, monkeypatch):
         image = image.quantize(64)
         image.info["transparency"] = bytes(range(0, 256, 4))
     else:
-        grey = np.asarray(image.convert("L")).astype(
+        gray = np.asarray(image.convert("L")).astype(
             {"I;16": np.uint16, "I": np.int32, "F": np.float32}[mode]
         )
-        image = Image.fromarray(grey * (200 if mode == "I;16" else 1))
+        image = Image.fromarray(gray * (200 if mode == "I;16" else 1))
     data = stored(image, "TIFF" if mode in ("I", "F") else "PNG")
     whole = pixels(data)
     monkeypatch.setattr("openworld.features.decode._STRIP_PIXELS", 5 * image.width)

@@ -210,7 +210,7 @@ def test_the_picture_is_left_alone(color):
 # --- The grid ---
 
 
-def test_positions_are_the_centres(gray):
+def test_positions_are_the_centers(gray):
     positions = DenseSIFT().positions(gray)
     assert positions.shape == (len(DenseSIFT().descriptors(gray)), 3)
     small, large = positions[positions[:, 2] == 4], positions[positions[:, 2] == 8]

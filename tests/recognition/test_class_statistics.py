@@ -89,7 +89,7 @@ def assert_close_matrices(a, b, tolerance):
 
 
 @st.composite
-def labelled(draw, min_size=1, max_size=25):
+def labeled(draw, min_size=1, max_size=25):
     """Samples of whole numbers, so that scatter is either 0 or not tiny."""
     n, n_features = draw(st.integers(min_size, max_size)), draw(st.integers(1, 3))
     n_classes, rng = draw(st.integers(1, 4)), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -155,7 +155,7 @@ def test_classes_keep_the_order_in_which_they_were_learnt():
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
-@given(samples=labelled())
+@given(samples=labeled())
 def test_against_numpy(kind, samples):
     X, y = samples
     check_against_samples(ClassStatistics(kind).add(X, y), X, y)
@@ -163,7 +163,7 @@ def test_against_numpy(kind, samples):
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
-@given(samples=labelled(), data=st.data())
+@given(samples=labeled(), data=st.data())
 def test_whole_weights_are_repeated_samples(kind, samples, data):
     X, y = samples
     weights = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(y), max_size=len(y))))
@@ -187,7 +187,7 @@ def test_weights_scale(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
-@given(samples=labelled(min_size=2), data=st.data())
+@given(samples=labeled(min_size=2), data=st.data())
 def test_any_order_and_any_batches(kind, samples, data):
     X, y = samples
     order = data.draw(st.permutations(range(len(y))))
@@ -202,7 +202,7 @@ def test_any_order_and_any_batches(kind, samples, data):
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
-@given(samples=labelled(min_size=3), data=st.data())
+@given(samples=labeled(min_size=3), data=st.data())
 def test_parts_add_up_in_any_association(kind, samples, data):
     X, y = samples
     part_of = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(y), max_size=len(y))))
@@ -221,7 +221,7 @@ def test_parts_add_up_in_any_association(kind, samples, data):
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
-@given(samples=labelled())
+@given(samples=labeled())
 def test_twice_itself(kind, samples):
     X, y = samples
     twice = ClassStatistics(kind).add(X, y)
@@ -233,7 +233,7 @@ def test_twice_itself(kind, samples):
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
-@given(first=labelled(), seed=st.integers(0, 99))
+@given(first=labeled(), seed=st.integers(0, 99))
 def test_taking_away_what_was_added_returns_to_before(kind, first, seed):
     X, y = first
     rng = np.random.default_rng(seed)

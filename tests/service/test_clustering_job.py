@@ -7,7 +7,7 @@ from time import monotonic, sleep
 import numpy as np
 import pytest
 
-from openworld.discovery import Cancelled, PoolSpace
+from openworld.discovery import Canceled, PoolSpace
 from openworld.service import clustering_job
 from openworld.service.clustering_job import ClusteringJob
 from openworld.service.world import World
@@ -97,11 +97,11 @@ def test_it_runs_by_itself_when_enough_is_new(world, things):
 def test_closing_gives_up_what_is_under_way(world, things, monkeypatch):
     begun = threading.Event()
 
-    def endless(*_, cancelled, **__):
+    def endless(*_, canceled, **__):
         begun.set()
-        while not cancelled():
+        while not canceled():
             sleep(0.01)
-        raise Cancelled
+        raise Canceled
 
     monkeypatch.setattr(clustering_job, "find_clusters", endless)
     _fill(world, things)

@@ -120,5 +120,5 @@ def test_vectors_of_a_table(intake_of: Any, tmp_path: Path) -> None:
     world, intake = intake_of(features=2)
     found = run(intake, open_stream(tmp_path / "points.csv"), open_stream(tmp_path / "more.csv"))
     assert (found.learned, found.unknown) == (10, 5)
-    assert world.pool.count(PoolFilter(state="labelled", label="a")) == 5
+    assert world.pool.count(PoolFilter(state="labeled", label="a")) == 5
     np.testing.assert_allclose(sorted(world.pool.features(world.pool.ids())[:, 1]), [50] * 5)

@@ -93,7 +93,7 @@ def test_feedback_is_said_once_and_refused_where_it_makes_no_sense(keeping: Worl
     (stranger,) = keeping.recognize(things(6)).sample_ids
     assert keeping.recognized.feedback([Review(known, True)], "ann").samples == 1
     assert keeping.recognized.feedback([Review(known, True)], "ann").event_id is None
-    with pytest.raises(Conflict, match="labelled by ann"):
+    with pytest.raises(Conflict, match="labeled by ann"):
         keeping.recognized.feedback([Review(known, False, "b")], "bob")
     with pytest.raises(Refused, match="was not recognized"):
         keeping.recognized.feedback([Review(stranger, True)], "ann")

@@ -44,11 +44,11 @@ def damaged(whole: Path, path: Path, page: int) -> Path:
 
 def test_a_whole_file_gives_everything(whole: Path, tmp_path: Path) -> None:
     assert export_readable(whole, "log", tmp_path / "log.ndjson") == N
-    assert export_readable(whole, "labelled", tmp_path / "out.ndjson") == N
-    assert export_readable(whole, "labelled", tmp_path / "out.npz") == N
+    assert export_readable(whole, "labeled", tmp_path / "out.ndjson") == N
+    assert export_readable(whole, "labeled", tmp_path / "out.npz") == N
     with World.open(f"sqlite:///{whole}") as world:
         events = list(world.history.export())
-        stored: list[tuple[Any, NDArray[Any]]] = list(world.pool.labelled())
+        stored: list[tuple[Any, NDArray[Any]]] = list(world.pool.labeled())
     assert [(row["id"], row["payload"]) for row in lines(tmp_path / "log.ndjson")] == [
         (event.id, event.payload) for event in events
     ]

@@ -196,7 +196,7 @@ def test_all_act_at_once_and_take_turns(worlds: list[World], things: Draw, state
     events = list(worlds[0].history.export())
     assert sorted(outcome.event_id for outcome in outcomes) == [event.id for event in events]
     assert len(conflicts) == 12  # of three who label the same samples one is first
-    assert all("was labelled" in conflict for conflict in conflicts)
+    assert all("was labeled" in conflict for conflict in conflicts)
     assert [event.model_version for event in events] == list(range(1, len(events) + 1))
     for world in worlds:
         wait_for(lambda world=world: world.model.version == len(events))

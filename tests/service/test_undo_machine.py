@@ -21,15 +21,15 @@ from openworld.service.settings import WorldSettings
 from openworld.service.world import World
 
 RANDOM = np.random.default_rng(3)
-CENTRES = RANDOM.normal(size=(8, 3)) * 10
-PROBE = (np.repeat(CENTRES, 2, axis=0) + RANDOM.normal(size=(16, 3))).astype(np.float32)
+CENTERS = RANDOM.normal(size=(8, 3)) * 10
+PROBE = (np.repeat(CENTERS, 2, axis=0) + RANDOM.normal(size=(16, 3))).astype(np.float32)
 LABELS = st.sampled_from(["a", "b", "c", "d", "e"])
 WHO = st.sampled_from(["ann", "bob"])
 Act = tuple[str, Any]
 
 
 def _base(kind: str) -> Any:
-    X = (np.repeat(CENTRES[:3], 6, axis=0) + RANDOM.normal(size=(18, 3))).astype(np.float32)
+    X = (np.repeat(CENTERS[:3], 6, axis=0) + RANDOM.normal(size=(18, 3))).astype(np.float32)
     y = np.repeat(["a", "b", "c"], 6)
     if kind == "nno":
         return NearestNonOutlier(EuclideanMetric(standardize=False), tau=4.0).fit(X, y)
@@ -85,7 +85,7 @@ class UndoMachine(RuleBasedStateMachine):
     @rule(thing=st.integers(0, 7), label=LABELS, who=WHO)
     def learn(self, thing: int, label: str, who: str) -> None:
         self.seed += 1
-        X = CENTRES[thing] + np.random.default_rng(self.seed).normal(size=(2, 3))
+        X = CENTERS[thing] + np.random.default_rng(self.seed).normal(size=(2, 3))
         self._try(("learn", (X.astype(np.float32), label)), who)
 
     @rule(old=LABELS, new=LABELS, who=WHO)
@@ -162,7 +162,7 @@ class UndoMachine(RuleBasedStateMachine):
         labels: dict[bytes, str] = {}
         for _, act in self.lists[-1]:
             _fold_labels(labels, act)
-        stored = {feature.tobytes(): sample.label for sample, feature in self.world.pool.labelled()}
+        stored = {feature.tobytes(): sample.label for sample, feature in self.world.pool.labeled()}
         assert stored == labels
 
 

@@ -1,4 +1,4 @@
-"""The whole loop on both databases: unknown, labelled, learnt, recognized; undone, redone, rolled back."""
+"""The whole loop on both databases: unknown, labeled, learnt, recognized; undone, redone, rolled back."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> Non
     rescored = world.rescorer.wait(timeout=300)
     assert rescored is not None
     assert (rescored.model_version, rescored.recognized) == (1, 6)
-    assert [world.pool.get(i).state for i in others] == ["labelled"] * 3 + ["recognized"] * 6
-    assert world.labels.progress("ann") == replace(world.labels.progress("bob"), my_labelled=4)
+    assert [world.pool.get(i).state for i in others] == ["labeled"] * 3 + ["recognized"] * 6
+    assert world.labels.progress("ann") == replace(world.labels.progress("bob"), my_labeled=4)
     assert world.history.versions()[0].summary["recognized"] == 6
 
     world.history.undo("ann")
@@ -219,7 +219,7 @@ def test_a_repeated_request_changes_nothing(world: World, things: Draw) -> None:
     assert world.labels.learn(np.vstack([X, X]), ["y"] * 6, "ann").samples == 3
     assert world.labels.learn(X, ["y"] * 3, "ann").event_id is None
     world.labels.dismiss(_unknown(world, things(7)), "blurred", "ann")
-    with pytest.raises(Conflict, match="labelled 'x' by ann"):
+    with pytest.raises(Conflict, match="labeled 'x' by ann"):
         world.labels.label(ids, "z", "bob")
     with pytest.raises(Conflict, match="'y' already"):
         world.labels.learn(X[:1], ["z"], "bob")
@@ -268,7 +268,7 @@ def test_classes_are_described_renamed_merged_and_forgotten_and_all_is_undone(
     assert [event.undone_by is not None for event in world.history.events(limit=4)] == [False] * 4
     assert _labels(world) == ["a", "b", "c", "five", "six"]
     world.history.undo("ann", event_id=1)
-    assert [world.pool.get(i).state for i in ids] == ["pending"] * 2 + ["labelled"] * 2
+    assert [world.pool.get(i).state for i in ids] == ["pending"] * 2 + ["labeled"] * 2
     world.history.redo("ann")
     with pytest.raises(NotFound, match="nothing to redo"):
         world.history.redo("ann")
@@ -338,9 +338,9 @@ def test_exports_hold_everything(world: World, things: Draw, tmp_path: Path) -> 
     ids = _unknown(world, things(5, 3))
     world.labels.label(ids[:2], "five", "ann")
     world.labels.learn(things(6, 2), ["six"] * 2, "bob")
-    labelled = list(world.pool.labelled())
-    assert [sample.label for sample, _ in labelled] == ["five", "five", "six", "six"]
-    assert np.array_equal(np.array([feature for _, feature in labelled[:2]]), things(5, 3)[:2])
+    labeled = list(world.pool.labeled())
+    assert [sample.label for sample, _ in labeled] == ["five", "five", "six", "six"]
+    assert np.array_equal(np.array([feature for _, feature in labeled[:2]]), things(5, 3)[:2])
     assert [(event.id, event.kind, event.who) for event in world.history.export()] == [
         (1, "label", "ann"),
         (2, "learn", "bob"),
@@ -367,13 +367,13 @@ def test_subscribers_hear_of_acts_and_of_the_pool(world: World, things: Draw) ->
 
 
 def test_keys_open_the_door_until_they_are_revoked(world: World) -> None:
-    secret = world.keys.create("ann", "labeller")
+    secret = world.keys.create("ann", "labeler")
     found = world.keys.check(secret)
     assert found is not None
-    assert (found.name, found.role) == ("ann", "labeller")
+    assert (found.name, found.role) == ("ann", "labeler")
     with pytest.raises(Conflict, match="choose another"):
         world.keys.create("ann", "admin")
-    with pytest.raises(Refused, match="viewer, labeller, admin"):
+    with pytest.raises(Refused, match="viewer, labeler, admin"):
         world.keys.create("bob", "king")  # type: ignore[arg-type]
     world.keys.revoke("ann")
     assert world.keys.check(secret) is None

@@ -11,12 +11,12 @@ from openworld.store import Database, keys, tables
 
 def test_a_key_is_found_by_its_secret_until_it_is_revoked(database: Database) -> None:
     with database.write() as connection:
-        secret = keys.create_key(connection, "ann", "labeller")
+        secret = keys.create_key(connection, "ann", "labeler")
         assert keys.create_key(connection, "bob", "admin") != secret
     with database.read() as connection:
         found = keys.find_key(connection, secret)
         assert found is not None
-        assert (found.name, found.role) == ("ann", "labeller")
+        assert (found.name, found.role) == ("ann", "labeler")
         assert keys.find_key(connection, secret[:-1]) is None
         stored = [value for row in connection.execute(select(tables.keys)) for value in row]
         assert not any(secret in str(value) for value in stored)

@@ -83,7 +83,7 @@ def test_the_same_content_is_one_sample_in_one_batch_and_later(database: Databas
 
 
 def test_what_was_only_learned_comes_to_the_pool_when_it_is_seen(database: Database) -> None:
-    (sample_id,) = _store(database, _new(1, state="labelled", seen=0))
+    (sample_id,) = _store(database, _new(1, state="labeled", seen=0))
     with database.write() as connection:
         labels.release(connection, [sample_id])
     assert _find(database, sample_id).state == "dismissed"
@@ -137,7 +137,7 @@ def test_pages_together_are_the_list_that_brute_force_finds(database: Database) 
     )
     with database.write() as connection:
         labels.set_states(
-            connection, {i: GivenState("labelled", "cat", "me", datetime.now(UTC), 1) for i in ids[5:9]}
+            connection, {i: GivenState("labeled", "cat", "me", datetime.now(UTC), 1) for i in ids[5:9]}
         )
         everything = samples.find(connection, ids)
     for (where, wanted), newest_first in product(FILTERS, (False, True)):
@@ -165,15 +165,15 @@ def test_a_made_up_cursor_is_refused(database: Database) -> None:
             pool.page(connection, PoolFilter(), cursor, 10)
 
 
-def test_rescoring_leaves_alone_what_a_person_labelled(database: Database) -> None:
+def test_rescoring_leaves_alone_what_a_person_labeled(database: Database) -> None:
     mine, other = _store(database, _new(1), _new(2))
     with database.write() as connection:
-        labels.set_states(connection, {mine: GivenState("labelled", "cat", "me", datetime.now(UTC), 7)})
+        labels.set_states(connection, {mine: GivenState("labeled", "cat", "me", datetime.now(UTC), 7)})
         verdict = Verdict("dog", 0.5, 0.9, NEAREST[1:], 4)
         samples.update_verdicts(connection, {mine: verdict, other: verdict})
-    assert (_find(database, mine).state, _find(database, mine).label) == ("labelled", "cat")
+    assert (_find(database, mine).state, _find(database, mine).label) == ("labeled", "cat")
     assert (_find(database, other).state, _find(database, other).answer) == ("recognized", "dog")
     with database.read() as connection:
         assert [s.id for s in samples.pool_after(connection, 0, 10)[0]] == [other]
-        assert labels.count_states(connection) == {"labelled": 1, "recognized": 1}
-        assert labels.count_states(connection, "me") == {"labelled": 1}
+        assert labels.count_states(connection) == {"labeled": 1, "recognized": 1}
+        assert labels.count_states(connection, "me") == {"labeled": 1}

@@ -77,7 +77,7 @@ def test_distances_are_those_to_the_nearest_sample(n_features):
 
 
 @given(model=radial_models(), distances=st.lists(st.floats(0, 100), min_size=2, max_size=20))
-def test_abating_along_rays_from_a_single_centre(model, distances):
+def test_abating_along_rays_from_a_single_center(model, distances):
     values = model.value(at_distance(np.sort(distances)))
     assert np.all(np.diff(values) <= 1e-15)
     assert np.all((values >= 0) & (values <= 1))
@@ -101,7 +101,7 @@ def test_a_weighted_sum_lies_between_0_and_the_sum_of_its_weights():
 
 
 @given(model=combinations(), distance=st.floats(0, 100))
-def test_bound_is_attained_with_shared_centres(model, distance):
+def test_bound_is_attained_with_shared_centers(model, distance):
     value = model.value(at_distance([distance]))[0]
     # A jump at a threshold may fall to either side of a rounded distance.
     near = [model.bound(distance * (1 - 1e-9)), model.bound(distance * (1 + 1e-9))]
@@ -312,7 +312,7 @@ def test_refuses_what_makes_no_sense(wrong):
         wrong()
 
 
-def test_centres_cannot_be_changed_behind_the_models_back():
+def test_centers_cannot_be_changed_behind_the_models_back():
     centers = np.zeros((1, 2))
     cone = Cone(centers, 1.0)
     centers += 5

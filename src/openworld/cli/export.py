@@ -12,28 +12,28 @@ from openworld.cli.database import DatabaseOption, plain_errors
 from openworld.cli.options import JsonOption
 
 _FORMS = (
-    "model (.ow), labelled samples (.csv, .parquet, .zip or a folder with one sub-folder per class, .json "
+    "model (.ow), labeled samples (.csv, .parquet, .zip or a folder with one sub-folder per class, .json "
     "for Label Studio, .npz, .ndjson) or the event log (.ndjson)"
 )
 
 
 def export(
-    what: Annotated[str, typer.Argument(help="model, labelled or log.")],
+    what: Annotated[str, typer.Argument(help="model, labeled or log.")],
     output: Annotated[
         Path,
         typer.Argument(
-            help="The file to write. model: .ow; log: .ndjson; labelled: .csv, .parquet, .zip or a folder "
+            help="The file to write. model: .ow; log: .ndjson; labeled: .csv, .parquet, .zip or a folder "
             "(one sub-folder per class), .json (Label Studio), .npz or .ndjson."
         ),
     ],
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the model, the labelled samples or the log of a database to a file.
+    """Write the model, the labeled samples or the log of a database to a file.
 
     openworld export model animals.ow --database sqlite:///animals.db
 
-    openworld export labelled photos/ --database sqlite:///animals.db    (openworld fit photos/ reads it)
+    openworld export labeled photos/ --database sqlite:///animals.db    (openworld fit photos/ reads it)
     """
     from openworld.cli.console import messages, need
     from openworld.cli.loading import require_folder

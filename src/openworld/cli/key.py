@@ -25,7 +25,7 @@ class RoleName(StrEnum):
     """What a key admits to."""
 
     viewer = "viewer"
-    labeller = "labeller"
+    labeler = "labeler"
     admin = "admin"
 
 
@@ -33,8 +33,8 @@ class RoleName(StrEnum):
 def create(
     name: NameArgument,
     role: Annotated[
-        RoleName, typer.Option(help="viewer looks, labeller also names, admin also forgets and goes back.")
-    ] = RoleName.labeller,
+        RoleName, typer.Option(help="viewer looks, labeler also names, admin also forgets and goes back.")
+    ] = RoleName.labeler,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:

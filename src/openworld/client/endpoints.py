@@ -83,17 +83,17 @@ class Endpoints:
 
     @endpoint
     def learn(X: ArrayLike, labels: Sequence[str]) -> Call[Outcome]:
-        """Learn labelled samples, of known and of new classes."""
+        """Learn labeled samples, of known and of new classes."""
         return _post("/v1/learn", vectors=np.asarray(X).tolist(), labels=list(labels))
 
     @endpoint
     def learn_texts(texts: Sequence[str], labels: Sequence[str]) -> Call[Outcome]:
-        """Learn labelled texts."""
+        """Learn labeled texts."""
         return _post("/v1/learn", texts=list(texts), labels=list(labels))
 
     @endpoint
     def learn_images(images: Images, labels: Sequence[str]) -> Call[Outcome]:
-        """Learn labelled pictures, given as paths or as bytes."""
+        """Learn labeled pictures, given as paths or as bytes."""
         form = {"files": _files(images), "data": {"labels": list(labels)}}
         return Call("POST", "/v1/learn/images", form, idempotent=True)
 
@@ -176,7 +176,7 @@ class Endpoints:
         return _get("/v1/keys")
 
     @endpoint
-    def create_key(name: str, role: str = "labeller") -> Call[Json]:
+    def create_key(name: str, role: str = "labeler") -> Call[Json]:
         """Make an API key (admin); `key` in the answer is its secret, which is shown once."""
         return Call("POST", "/v1/keys", {"json": {"name": name, "role": role}})
 

@@ -55,7 +55,7 @@ def from_hugging_face(dataset: Any, *, columns: Columns | None = None) -> Source
 
 
 def _label_names(feature: Any) -> Callable[[Any], str | None]:
-    """Return how a label is shown: numbered classes by their names, where -1 is not labelled."""
+    """Return how a label is shown: numbered classes by their names, where -1 is not labeled."""
     names = getattr(feature, "names", None)
     if names is None:
         return lambda value: None if value is None else str(value)

@@ -5,8 +5,8 @@ class is a letter (a code point whose Unicode category is L), a sample is that l
 the typeface is the group to split by: train on some faces, test on faces never seen.
 
 How a letter is drawn
-    Unhinted, at one font size (17 pixels to the em) on one baseline, its ink centred horizontally, at 8
-    times the resolution and averaged down to 28 x 28 grey levels. No letter is scaled to its box, because
+    Unhinted, at one font size (17 pixels to the em) on one baseline, its ink centered horizontally, at 8
+    times the resolution and averaged down to 28 x 28 gray levels. No letter is scaled to its box, because
     size and height on the line are what tell ``o`` from ``O`` and ``ˈ`` from ``ˌ``. 17 pixels is the
     largest whole size at which the tallest (``Ǘ``), the deepest (``Ģ``) and the widest (``Ж``) letter all
     fit, accents and all, with an empty margin of one pixel.
@@ -17,7 +17,7 @@ Which letters are kept
 
 Which letters are one class
     Latin ``A``, Greek ``Α`` and Cyrillic ``А`` share their shape. Two letters look alike in a face when no
-    pixel differs by more than a fifth of the grey scale; they are twins when they look alike in at least
+    pixel differs by more than a fifth of the gray scale; they are twins when they look alike in at least
     half of the faces that have both, and twins of twins are twins. Of a set of twins only the letter with
     the smallest code point stays. The largest difference is compared, not the mean: it is blind to an
     accent moved by a fraction of a pixel, but not to a caron in place of a breve, however big the letter
@@ -77,7 +77,7 @@ _OVERSAMPLING = 8
 _CANVAS = SIDE * _OVERSAMPLING  # from here on in small pixels, 8 to a pixel
 _EM = 17 * _OVERSAMPLING
 _BASELINE = 162  # rows below the top: leaves equal room above the tallest and below the deepest letter
-_ALIKE = 51  # the largest difference of a grey level (of 255) between letters that look alike
+_ALIKE = 51  # the largest difference of a gray level (of 255) between letters that look alike
 _PAIRS_AT_ONCE = 16384  # bounds memory
 
 

@@ -99,4 +99,4 @@ def _label_names(schema: Any, label: str | None) -> Callable[[Any], str | None]:
         names = list(map(str, features[label]["names"]))
     except (TypeError, KeyError, ValueError):
         return lambda value: None if value is None else str(value)
-    return lambda value: None if value is None or value < 0 else names[value]  # -1: not labelled
+    return lambda value: None if value is None or value < 0 else names[value]  # -1: not labeled

@@ -6,7 +6,7 @@ stored.
 
 from openworld.discovery.clusters import (
     ORDERS,
-    Cancelled,
+    Canceled,
     Cluster,
     Clustering,
     find_clusters,
@@ -20,7 +20,7 @@ from openworld.discovery.suggestions import near_duplicate_names
 
 __all__ = [
     "ORDERS",
-    "Cancelled",
+    "Canceled",
     "Cluster",
     "Clustering",
     "Granularity",

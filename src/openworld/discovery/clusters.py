@@ -27,7 +27,7 @@ _MOST_AT_ONCE = 20_000
 _LOWEST = 0.05  # similarity down to which a dendrogram is made
 
 
-class Cancelled(Exception):
+class Canceled(Exception):
     """The work was given up because the caller asked for it."""
 
 
@@ -113,7 +113,7 @@ def find_clusters(
     next_id: int = 1,
     min_size: int = MIN_SIZE,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    canceled: Callable[[], bool] | None = None,
 ) -> Clustering:
     """Find the clusters of samples, at the scale of the known classes.
 
@@ -141,8 +141,8 @@ def find_clusters(
         Fewest members of a cluster.
     progress : callable, optional
         Called as ``progress(done, total)``.
-    cancelled : callable, optional
-        Asked now and then; when it answers True, `Cancelled` is raised.
+    canceled : callable, optional
+        Asked now and then; when it answers True, `Canceled` is raised.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def find_clusters(
     samples, names = sorted_by_id(vectors, ids)
     if min_size < 2:
         raise ValueError(f"min_size must be at least 2; got {min_size}.")
-    report = _Report(2 * len(names), progress, cancelled)
+    report = _Report(2 * len(names), progress, canceled)
     if len(names) < min_size:
         return Clustering((), names, _first_free(previous or {}, next_id))
     report.done(0)
@@ -319,8 +319,8 @@ def _describe(
 class _Report:
     """Tells how far the work is, and stops it when asked to."""
 
-    def __init__(self, total: int, progress: Progress | None, cancelled: Callable[[], bool] | None) -> None:
-        self.total, self.progress, self.cancelled = total, progress, cancelled
+    def __init__(self, total: int, progress: Progress | None, canceled: Callable[[], bool] | None) -> None:
+        self.total, self.progress, self.canceled = total, progress, canceled
         self.so_far, self.rest = 0, 0.0
 
     def tick(self, n_samples: float) -> None:
@@ -331,8 +331,8 @@ class _Report:
         self.done(min(whole, self.total // 2 - self.so_far))
 
     def done(self, n_samples: int) -> None:
-        if self.cancelled is not None and self.cancelled():
-            raise Cancelled
+        if self.canceled is not None and self.canceled():
+            raise Canceled
         self.so_far += n_samples
         if self.progress is not None:
             self.progress(self.so_far, self.total)

@@ -136,11 +136,11 @@ def _from_wide(image: Image) -> Image:
         scale = 255 / 65535
     elif image.mode == "F" and most <= 1:
         scale = 255.0
-    grey = Image.new("L", image.size)
+    gray = Image.new("L", image.size)
     for box in _strips(image):
         scaled = np.nan_to_num(np.asarray(image.crop(box)).astype(np.float64)) * scale
-        grey.paste(Image.fromarray(np.clip(scaled.round(), 0, 255).astype(np.uint8)), box)
-    return grey.convert("RGB")
+        gray.paste(Image.fromarray(np.clip(scaled.round(), 0, 255).astype(np.uint8)), box)
+    return gray.convert("RGB")
 
 
 def _strips(image: Image) -> list[tuple[int, int, int, int]]:

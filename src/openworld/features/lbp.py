@@ -9,20 +9,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from openworld.features.pictures import Descriptors, Pixels, as_pixels, to_gray
 
-NEIGHBOURS = 8
+NEIGHBORS = 8
 
 _SIDES = ((0, 1), (-1, 0), (0, -1), (1, 0))  # (dy, dx): right, above, left, below
 
 
 def _changes(code: int) -> int:
     """Count the changes between 0 and 1 once around the circle."""
-    return (code ^ (code >> 1 | (code & 1) << (NEIGHBOURS - 1))).bit_count()
+    return (code ^ (code >> 1 | (code & 1) << (NEIGHBORS - 1))).bit_count()
 
 
-UNIFORM = tuple(code for code in range(2**NEIGHBOURS) if _changes(code) <= 2)
+UNIFORM = tuple(code for code in range(2**NEIGHBORS) if _changes(code) <= 2)
 LENGTH = len(UNIFORM) + 1
 
-_PATTERN = np.full(2**NEIGHBOURS, LENGTH - 1, dtype=np.intp)
+_PATTERN = np.full(2**NEIGHBORS, LENGTH - 1, dtype=np.intp)
 _PATTERN[list(UNIFORM)] = np.arange(LENGTH - 1)
 
 

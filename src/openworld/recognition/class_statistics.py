@@ -151,7 +151,7 @@ class ClassStatistics:
     # -- learning ---------------------------------------------------------------------------------
 
     def add(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ClassStatistics:
-        """Add labelled samples, in place.
+        """Add labeled samples, in place.
 
         Parameters
         ----------

@@ -283,7 +283,7 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
     def recalibrate(
         self, X: ArrayLike, y: ArrayLike, calibration: CrossClassValidation | None = None
     ) -> Self:
-        """Find tau again on labelled samples of known classes, as `NearestNonOutlier.recalibrate` does."""
+        """Find tau again on labeled samples of known classes, as `NearestNonOutlier.recalibrate` does."""
         codes = known_codes(self.classes_, y, self.unknown_label_)
         squared = self._known().squared_distances(self._checked(X))
         calibrator = calibration or calibrator_of(self.tau) or CrossClassValidation()

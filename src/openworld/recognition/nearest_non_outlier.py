@@ -1,7 +1,7 @@
 """Nearest Non-Outlier (NNO): the paper's algorithm.
 
 In the paper's words, an open world recognizer is a recognition function F with a novelty detector nu
-(`predict`), a labelling process L (a person), and an incremental learning function I_t (`partial_fit`).
+(`predict`), a labeling process L (a person), and an incremental learning function I_t (`partial_fit`).
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
     ) -> Self:
         """Learn samples of known and of new classes: the incremental learning function I_t.
 
-        With W and tau fixed, I_t updates the mean of class i by the n samples x_k that a person labelled
+        With W and tau fixed, I_t updates the mean of class i by the n samples x_k that a person labeled
         as i, and adds a class that is new:
 
             mu_i <- (N_i mu_i + sum_k x_k) / (N_i + n),   N_i <- N_i + n
@@ -266,7 +266,7 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
     def recalibrate(
         self, X: ArrayLike, y: ArrayLike, calibration: CrossClassValidation | None = None
     ) -> Self:
-        """Find tau again on labelled samples of known classes; metric and means stay.
+        """Find tau again on labeled samples of known classes; metric and means stay.
 
         Parameters
         ----------

@@ -32,14 +32,14 @@ class Classes:
         return [ClassInfo(name, counts[name], texts.get(name)) for name in names]
 
     def get(self, label: str, examples: int = 12) -> ClassInfo:
-        """Return a class with its nearest other class and some labelled samples, or raise `NotFound`."""
+        """Return a class with its nearest other class and some labeled samples, or raise `NotFound`."""
         with self._log.model.reading() as (model, _):
             _check_known(model, label)
             count = model.statistics_.count(label)
         others = self.similar(label, 1)
         with self._database.read() as connection:
             text = get_descriptions(connection).get(label)
-            shown, _ = pool.page(connection, PoolFilter(state="labelled", label=label), None, examples)
+            shown, _ = pool.page(connection, PoolFilter(state="labeled", label=label), None, examples)
         return ClassInfo(label, count, text, others[0] if others else None, tuple(s.id for s in shown))
 
     def similar(self, label: str, n: int = 5) -> list[Near]:

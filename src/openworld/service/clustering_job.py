@@ -14,7 +14,7 @@ import structlog
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from openworld.discovery import Cancelled, Cluster, PoolMap, PoolSpace, find_clusters, map_2d, split
+from openworld.discovery import Canceled, Cluster, PoolMap, PoolSpace, find_clusters, map_2d, split
 from openworld.discovery.clusters import MIN_SIZE
 from openworld.service.results import ClusterDraft, NotFound, PoolFilter
 from openworld.service.world import World
@@ -140,7 +140,7 @@ class ClusteringJob:
                         n_new = 0
                         self._wanted.clear()
                         n_pool = self.run_once()
-                except Cancelled:
+                except Canceled:
                     return
                 except Exception:  # the database may be unreachable for a while
                     _log.exception("The pool could not be clustered; trying again.")
@@ -163,7 +163,7 @@ class ClusteringJob:
                     known=space.known,
                     finer=self.finer,
                     progress=self._progress,
-                    cancelled=self._closing.is_set,
+                    canceled=self._closing.is_set,
                 )
                 _write_map(self._world, map_2d(vectors, ids, found, _read_map(self._world)))
             self._world.clusters.replace(

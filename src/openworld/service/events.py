@@ -152,7 +152,7 @@ class LabelEvent(WorldEvent):
     """Stored samples got a label, and were learned."""
 
     kind: ClassVar[str] = "label"
-    words: ClassVar[str] = "labelled {n} as “{label}”"
+    words: ClassVar[str] = "labeled {n} as “{label}”"
     changes_model: ClassVar[bool] = True
 
     samples: Sequence[int]
@@ -160,7 +160,7 @@ class LabelEvent(WorldEvent):
 
     @property
     def learned(self) -> Sequence[int]:
-        """The samples labelled."""
+        """The samples labeled."""
         return self.samples
 
     @property
@@ -182,7 +182,7 @@ class AcceptEvent(LabelEvent):
     """A rejected sample is of a known class: it is learned, and the threshold takes it into account."""
 
     kind: ClassVar[str] = "accept"
-    words: ClassVar[str] = "labelled {n} as “{label}”, wrongly rejected"
+    words: ClassVar[str] = "labeled {n} as “{label}”, wrongly rejected"
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the sample, and relax the threshold if it is still rejected."""

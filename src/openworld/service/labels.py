@@ -48,7 +48,7 @@ class Labels:
     def learn(
         self, X: ArrayLike, labels: Sequence[str], who: str, items: Sequence[Item] | None = None
     ) -> Outcome:
-        """Store and learn labelled samples, except those learned before under the same label."""
+        """Store and learn labeled samples, except those learned before under the same label."""
         with self._log.model.reading() as (model, version):
             features = as_features(X, model.n_features_in_)
             names = [self.check_label(label) for label in labels]
@@ -61,7 +61,7 @@ class Labels:
             check_items(things)
             judgement = model.judge(features, self._n_nearest)
         verdicts = [Verdict.of(judgement, row, version) for row in range(len(features))]
-        new = [NewSample(*row, "labelled", 0) for row in zip(features, things, verdicts, strict=True)]
+        new = [NewSample(*row, "labeled", 0) for row in zip(features, things, verdicts, strict=True)]
         with self._log.exclusive():
             chosen = self._not_learned_yet(new, names)
             if not chosen:
@@ -93,7 +93,7 @@ class Labels:
             before = known.get(digest)
             if before is not None and before != label:
                 raise Conflict(
-                    f"Sample {i} is labelled {before!r} already, not {label!r}: undo that label first."
+                    f"Sample {i} is labeled {before!r} already, not {label!r}: undo that label first."
                 )
             if before is None:
                 chosen.append(i)
@@ -129,7 +129,7 @@ class Labels:
             for sample in found:
                 if sample.label not in (None, name):
                     raise Conflict(
-                        f"Sample {sample.id} was labelled {sample.label!r} by {sample.who}, not {name!r}: "
+                        f"Sample {sample.id} was labeled {sample.label!r} by {sample.who}, not {name!r}: "
                         "undo that label first."
                     )
             if kind is AcceptEvent and name not in self._names():
@@ -143,8 +143,8 @@ class Labels:
         with self._log.exclusive():
             found = self.find(sample_ids, who)
             for sample in found:
-                if sample.state == "labelled":
-                    raise Conflict(f"Sample {sample.id} is labelled {sample.label!r}: undo that label first.")
+                if sample.state == "labeled":
+                    raise Conflict(f"Sample {sample.id} is labeled {sample.label!r}: undo that label first.")
             ids = [sample.id for sample in found if sample.state != "dismissed"]
             kind = self._kind_of_dismissal()
             return self._log.append(kind(ids, reason), who) if ids else self._nothing(kind)
@@ -168,7 +168,7 @@ class Labels:
             return self._log.append(EraseEvent([sample.id for sample in found]), who)
 
     def preview(self, sample_ids: Sequence[int], label: str) -> Preview:
-        """Tell what labelling these samples would change, without doing it."""
+        """Tell what labeling these samples would change, without doing it."""
         found = self.find(sample_ids, None)
         with self._database.read() as connection:
             features = samples.features_of(connection, [sample.id for sample in found])
@@ -198,9 +198,9 @@ class Labels:
         return Progress(
             all_.get("pending", 0),
             all_.get("recognized", 0),
-            all_.get("labelled", 0),
+            all_.get("labeled", 0),
             all_.get("dismissed", 0),
-            mine.get("labelled", 0),
+            mine.get("labeled", 0),
             mine.get("dismissed", 0),
         )
 

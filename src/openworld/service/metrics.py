@@ -159,7 +159,7 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         progress = self._world.labels.progress("")
-        for state in ("pending", "recognized", "labelled", "dismissed"):
+        for state in ("pending", "recognized", "labeled", "dismissed"):
             self._pool.labels(state).set(getattr(progress, state))
         self._version.set(self._world.model.version)
         self._classes.set(len(self._world.classes.all()))

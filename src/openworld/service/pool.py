@@ -97,7 +97,7 @@ class Pool:
         pairs = zip(ids.tolist(), np.sqrt(squares).tolist(), strict=True)
         return [(found[i], distance) for i, distance in pairs if i != sample_id]
 
-    def labelled(self) -> Iterator[tuple[Sample, Features]]:
-        """Yield every labelled sample with its feature."""
+    def labeled(self) -> Iterator[tuple[Sample, Features]]:
+        """Yield every labeled sample with its feature."""
         with self._database.read() as connection:
-            yield from stored.labelled(connection)
+            yield from stored.labeled(connection)

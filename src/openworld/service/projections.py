@@ -56,7 +56,7 @@ class LabelProjection:
         """Give samples labels."""
         for sample, label in labels.items():
             self._unlabel(sample)
-            self.states[sample] = GivenState.labelled(label, by)
+            self.states[sample] = GivenState.labeled(label, by)
             self._members.setdefault(label, set()).add(sample)
 
     def dismiss(self, sample_ids: Sequence[int], by: EventRecord) -> None:

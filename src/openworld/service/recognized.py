@@ -95,9 +95,9 @@ class RecognizedSamples:
                     raise Refused(f"Sample {sample.id} was not recognized: label it instead.")
                 label = sample.answer if review.right else review.label
                 label = None if label is None else self._labels.check_label(label)
-                if sample.state == "labelled" and sample.label == label:
+                if sample.state == "labeled" and sample.label == label:
                     continue
-                if sample.state in ("labelled", "dismissed"):
+                if sample.state in ("labeled", "dismissed"):
                     raise Conflict(f"Sample {sample.id} was {sample.state} by {sample.who}: undo that first.")
                 chosen.append((sample, label))
             if not chosen:

@@ -22,6 +22,8 @@ from openworld.store.tables import LARGEST_ID
 
 Row = dict[str, Any]
 
+_LABELED = ("labeled", "labelled")  # the second before 0.2.0
+
 
 def export_readable(database: Path, what: str, output: Path) -> int:
     """Write what can be read of a damaged database to a file; return the number of events or samples.
@@ -63,21 +65,21 @@ def _log(database: Path, output: Path) -> int:
     return _write_lines(rows, output, ("row_number", "digest"))
 
 
-def _labelled(database: Path) -> list[Row]:
+def _labeled(database: Path) -> list[Row]:
     features = {row["sample_id"]: row for row in readable_rows(database, "features")}
-    rows = [row for row in readable_rows(database, "samples") if row["state"] == "labelled"]
+    rows = [row for row in readable_rows(database, "samples") if row["state"] in _LABELED]
     found = [row for row in rows if row["id"] in features]
     for row in found:
         row["feature"] = np.frombuffer(features[row["id"]]["data"], features[row["id"]]["dtype"]).tolist()
     return found
 
 
-def _labelled_lines(database: Path, output: Path) -> int:
-    return _write_lines(_labelled(database), output, ("row_number", "content_hash"))
+def _labeled_lines(database: Path, output: Path) -> int:
+    return _write_lines(_labeled(database), output, ("row_number", "content_hash"))
 
 
-def _labelled_arrays(database: Path, output: Path) -> int:
-    rows = _labelled(database)
+def _labeled_arrays(database: Path, output: Path) -> int:
+    rows = _labeled(database)
     ids = np.array([row["id"] for row in rows], dtype=np.int64)
     np.savez(output, X=np.array([row["feature"] for row in rows]), y=[row["label"] for row in rows], ids=ids)
     return len(rows)
@@ -104,7 +106,7 @@ def _write_lines(rows: list[Row], output: Path, left_out: tuple[str, ...]) -> in
 
 _WRITERS: dict[tuple[str, str], Callable[[Path, Path], int]] = {
     ("log", ".ndjson"): _log,
-    ("labelled", ".ndjson"): _labelled_lines,
-    ("labelled", ".npz"): _labelled_arrays,
+    ("labeled", ".ndjson"): _labeled_lines,
+    ("labeled", ".npz"): _labeled_arrays,
     ("model", ".ow"): _model,
 }

@@ -9,28 +9,28 @@ from openworld.service.events import FeedbackEvent, LabelEvent, LearnEvent, Worl
 from openworld.service.results import Outcome, Refused
 from openworld.service.world import World
 from openworld.store import events
-from openworld.store.labels import labelled_with
+from openworld.store.labels import labeled_with
 
 
 def relabel(world: World, sample_ids: Sequence[int], label: str | None, who: str, *, admin: bool) -> Outcome:
-    """Give labelled samples another label; None returns them to the pool. What is so already is skipped.
+    """Give labeled samples another label; None returns them to the pool. What is so already is skipped.
 
-    The events that labelled them are undone and appended again without these samples, so that the model is
-    as if it had never learned them so. Only an admin may do this to what others labelled. Refused where a
+    The events that labeled them are undone and appended again without these samples, so that the model is
+    as if it had never learned them so. Only an admin may do this to what others labeled. Refused where a
     later event builds on one of these, such as a new name of the class that it made.
     """
     log = world.event_log
     with log.exclusive():
         name = None if label is None else world.labels.check_label(label)
-        found = [s for s in world.labels.find(sample_ids, who) if s.state == "labelled" and s.label != name]
+        found = [s for s in world.labels.find(sample_ids, who) if s.state == "labeled" and s.label != name]
         moved = {sample.id for sample in found}
         if not moved:
             return Outcome(None, LabelEvent.kind, world.model.version)
         others = sorted({str(sample.who) for sample in found} - {who})
         if others and not admin:
-            raise Refused(f"{others[0]} labelled some of these samples: only an admin may change that.")
+            raise Refused(f"{others[0]} labeled some of these samples: only an admin may change that.")
         with world.event_log.database.read() as connection:
-            given = labelled_with(connection, sorted(moved))
+            given = labeled_with(connection, sorted(moved))
             records = {record.id: record for record in events.read(connection, sorted(given))}
         rest = [_without(log.event(records[i]), moved, given[i]) for i in sorted(given)]
         outcome = _undo_all(world, sorted(given, reverse=True), who)

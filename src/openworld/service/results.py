@@ -133,7 +133,7 @@ class ClassInfo:
 
 @dataclass(frozen=True)
 class Preview:
-    """What labelling some samples would change.
+    """What labeling some samples would change.
 
     `nearest` are the classes nearest to the mean of the samples, with distances; `similar_names` are existing
     labels that look like the new one; `already` maps samples to the labels they have.
@@ -150,13 +150,13 @@ class Preview:
 
 @dataclass(frozen=True)
 class Progress:
-    """How many samples are in each state; `mine` those the person asked about labelled or dismissed."""
+    """How many samples are in each state; `mine` those the person asked about labeled or dismissed."""
 
     pending: int
     recognized: int
-    labelled: int
+    labeled: int
     dismissed: int
-    my_labelled: int
+    my_labeled: int
     my_dismissed: int
 
 

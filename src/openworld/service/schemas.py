@@ -53,7 +53,7 @@ class RecognizeBody(_Samples):
 
 
 class LearnBody(_Samples):
-    """Labelled samples to learn."""
+    """Labeled samples to learn."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"vectors": [[0.1, 0.2, 0.7]], "labels": ["zebra"]}]}
@@ -193,7 +193,7 @@ class EventBody(Body):
 
 
 class RelabelBody(Body):
-    """Labelled samples, and the class they are to move to."""
+    """Labeled samples, and the class they are to move to."""
 
     sample_ids: Ids
     label: str | None = Field(None, description="The class; without one they return to the unknown pool.")
@@ -203,7 +203,7 @@ class KeyBody(Body):
     """A key to make."""
 
     name: Label
-    role: Role = "labeller"
+    role: Role = "labeler"
 
 
 class LoginBody(Body):

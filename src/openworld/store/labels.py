@@ -25,9 +25,9 @@ class GivenState:
     event_id: int | None
 
     @classmethod
-    def labelled(cls, label: str, by: EventRecord) -> GivenState:
-        """Return the state of a sample that an event labelled."""
-        return cls("labelled", label, by.who, by.at, by.id)
+    def labeled(cls, label: str, by: EventRecord) -> GivenState:
+        """Return the state of a sample that an event labeled."""
+        return cls("labeled", label, by.who, by.at, by.id)
 
     @classmethod
     def dismissed(cls, by: EventRecord) -> GivenState:
@@ -48,7 +48,7 @@ class LabelTable:
 
     def label(self, labels: Mapping[int, str], by: EventRecord) -> None:
         """Give samples labels."""
-        set_states(self._connection, {i: GivenState.labelled(label, by) for i, label in labels.items()})
+        set_states(self._connection, {i: GivenState.labeled(label, by) for i, label in labels.items()})
 
     def dismiss(self, sample_ids: Sequence[int], by: EventRecord) -> None:
         """Take samples out of the pool."""
@@ -99,7 +99,7 @@ class LabelImage:
     @classmethod
     def of(cls, connection: Connection, ids: Iterable[int], labels: Iterable[str]) -> LabelImage:
         """Read the states of some samples and of all samples with some labels."""
-        names = ("id", "state", "label", "who", "labelled_at", "event_id")
+        names = ("id", "state", "label", "who", "labeled_at", "event_id")
         query = select(*(samples.c[name] for name in names))
         conditions = [samples.c.id.in_(some) for some in chunks(list(ids))]
         conditions += [samples.c.label.in_(some) for some in chunks(list(labels))]
@@ -125,7 +125,7 @@ def set_states(connection: Connection, states: Mapping[int, GivenState]) -> None
             "state": given.state,
             "label": given.label,
             "who": given.who,
-            "labelled_at": given.at,
+            "labeled_at": given.at,
             "event_id": given.event_id,
         }
         for i, given in states.items()
@@ -141,7 +141,7 @@ def release(connection: Connection, ids: Iterable[int]) -> None:
         connection.execute(
             update(samples)
             .where(samples.c.id.in_(some))
-            .values(state=back, label=None, who=None, labelled_at=None, event_id=None)
+            .values(state=back, label=None, who=None, labeled_at=None, event_id=None)
         )
 
 
@@ -155,14 +155,14 @@ def _given_states(connection: Connection) -> dict[int, tuple[str, str | None, in
     return {row.id: (row.state, row.label, row.event_id) for row in rows}
 
 
-def labelled_with(connection: Connection, ids: Sequence[int]) -> dict[int, dict[int, str]]:
-    """Return the events that labelled samples, each with all samples it labelled and their labels now."""
+def labeled_with(connection: Connection, ids: Sequence[int]) -> dict[int, dict[int, str]]:
+    """Return the events that labeled samples, each with all samples it labeled and their labels now."""
     found: dict[int, dict[int, str]] = {}
     for some in chunks(ids):
-        by = select(samples.c.event_id).where(samples.c.id.in_(some), samples.c.state == "labelled")
+        by = select(samples.c.event_id).where(samples.c.id.in_(some), samples.c.state == "labeled")
         rows = connection.execute(
             select(samples.c.event_id, samples.c.id, samples.c.label).where(
-                samples.c.event_id.in_(by), samples.c.state == "labelled"
+                samples.c.event_id.in_(by), samples.c.state == "labeled"
             )
         )
         for row in rows:

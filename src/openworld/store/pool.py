@@ -23,7 +23,7 @@ from openworld.store.samples import (
 )
 from openworld.store.tables import LARGEST_ID, features, samples
 
-__all__ = ["count", "ids", "labelled", "page", "pending", "pending_features", "pool_after"]
+__all__ = ["count", "ids", "labeled", "page", "pending", "pending_features", "pool_after"]
 
 Ids = NDArray[np.int64]
 
@@ -143,11 +143,11 @@ def pending_features(connection: Connection, batch: int) -> Iterator[tuple[Ids, 
         after = int(ids[-1])
 
 
-def labelled(connection: Connection, batch: int = 500) -> Iterator[tuple[Sample, Features]]:
-    """Yield every labelled sample with its feature."""
+def labeled(connection: Connection, batch: int = 500) -> Iterator[tuple[Sample, Features]]:
+    """Yield every labeled sample with its feature."""
     cursor: str | None = None
     while True:
-        found, cursor = page(connection, PoolFilter(state="labelled"), cursor, batch)
+        found, cursor = page(connection, PoolFilter(state="labeled"), cursor, batch)
         if found:
             yield from zip(found, features_of(connection, [sample.id for sample in found]), strict=True)
         if cursor is None:

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 Kind = Literal["vector", "image", "text"]
-State = Literal["pending", "recognized", "labelled", "dismissed"]
-Role = Literal["viewer", "labeller", "admin"]
+State = Literal["pending", "recognized", "labeled", "dismissed"]
+Role = Literal["viewer", "labeler", "admin"]
 Kept = Literal["uncertain", "random"]
 
 
@@ -47,7 +47,7 @@ class Sample:
 
     `decision`, `membership`, `answer` and `nearest` are by `model_version`, the version that last changed
     them. `seen` counts how often the same content was sent to be recognized: 0 for what was only learned.
-    `who` and `labelled_at` are those of the event that labelled or dismissed it, or returned it to the pool.
+    `who` and `labeled_at` are those of the event that labeled or dismissed it, or returned it to the pool.
     `kept` is why a recognized sample was stored: the model was uncertain, or it belongs to the random share.
     """
 
@@ -65,7 +65,7 @@ class Sample:
     state: State
     label: str | None
     who: str | None
-    labelled_at: datetime | None
+    labeled_at: datetime | None
     cluster_id: int | None
     has_thumbnail: bool
     kept: Kept | None

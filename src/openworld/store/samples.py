@@ -249,7 +249,7 @@ def judged_before(connection: Connection, version: int, since: datetime) -> list
 def update_verdicts(
     connection: Connection, verdicts: Mapping[int, Verdict], stay: Collection[int] = ()
 ) -> None:
-    """Store new verdicts, except on samples that a person has labelled or dismissed meanwhile.
+    """Store new verdicts, except on samples that a person has labeled or dismissed meanwhile.
 
     Samples in `stay` remain in the pool whatever the verdict.
     """

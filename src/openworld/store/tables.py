@@ -72,7 +72,7 @@ samples = Table(
     Column("state", String(16), nullable=False),
     Column("label", Text),
     Column("who", Text),
-    Column("labelled_at", UtcTime),
+    Column("labeled_at", UtcTime),
     Column("event_id", Integer),
     Column("cluster_id", Integer, ForeignKey("clusters.id")),
     Column("cluster_rank", Integer),

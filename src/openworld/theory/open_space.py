@@ -31,7 +31,7 @@ RecognitionFunction = Callable[[Floats], Floats]
 _MIN_EFFECTIVE, _MIN_HEAVIEST = 100, 25
 # The mixture's densest balls have this part of the radius r.
 _SMALLEST_SCALE = 0.01
-_MAX_CENTRES = 2000
+_MAX_CENTERS = 2000
 _CHUNK_DISTANCES = 1 << 20
 
 
@@ -203,7 +203,7 @@ def open_space_risk(
     function = _recognition_function(recognition, label)
     space = OpenSpace(X, r, R)
     random = np.random.default_rng(sampling.random_state)
-    proposal = _Proposal(space, _proposal_centres(space, recognition, random), sampling, random)
+    proposal = _Proposal(space, _proposal_centers(space, recognition, random), sampling, random)
     log_masses, in_open_space = [], []
     for points, log_weights in proposal.draw():
         with np.errstate(divide="ignore"):
@@ -257,7 +257,7 @@ def open_set_risk(
     lambda_r : float, default=1.0
         The weight of the empirical risk, at least 0.
     evaluation : tuple of arrays (n, D) and (n,), optional
-        Other labelled samples for the empirical risk; by default X and y.
+        Other labeled samples for the empirical risk; by default X and y.
     empirical_risk : callable, default=zero_one_error
         R_E, from the true and the answered labels.
     """
@@ -316,7 +316,7 @@ def _truth_and_answers(
 # -- importance sampling --------------------------------------------------------------------------
 
 
-def _proposal_centres(space: OpenSpace, recognition: Any, random: np.random.Generator) -> Floats:
+def _proposal_centers(space: OpenSpace, recognition: Any, random: np.random.Generator) -> Floats:
     """Return the points of S_o to look around: samples, their mean, class means or a model's centers."""
     parts = [space.center[np.newaxis], space.samples]
     if isinstance(recognition, AbatingModel):
@@ -324,7 +324,7 @@ def _proposal_centres(space: OpenSpace, recognition: Any, random: np.random.Gene
     elif hasattr(recognition, "statistics_"):
         parts.append(np.asarray(recognition.statistics_.means))
     chosen = [
-        part if len(part) <= _MAX_CENTRES else random.choice(part, _MAX_CENTRES, False) for part in parts
+        part if len(part) <= _MAX_CENTERS else random.choice(part, _MAX_CENTERS, False) for part in parts
     ]
     centers = np.unique(np.vstack(chosen), axis=0)
     return centers[space.within_ball(centers)]

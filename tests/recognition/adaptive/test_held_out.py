@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from openworld import ClassStatistics
 from openworld.recognition.adaptive import held_out as module
 from openworld.recognition.adaptive.held_out import HeldOut, hold_out
-from openworld.recognition.adaptive.metric import Whitening, centre_weights
+from openworld.recognition.adaptive.metric import Whitening, center_weights
 
 
 class Case:
@@ -25,7 +25,7 @@ class Case:
         self.degrees = self.counts.sum() - len(sizes)
         self.per_sample = (1 - shrinkage) / self.degrees
         self.covariance = self.per_sample * deviations.T @ deviations + shrinkage * np.eye(n_features)
-        self.shares = centre_weights(self.counts)
+        self.shares = center_weights(self.counts)
         root = np.linalg.inv(np.linalg.cholesky(self.covariance)).T
         center = self.shares @ self.means
         several = self.counts[self.codes] > 1
@@ -54,7 +54,7 @@ SIZES = st.lists(st.integers(1, 9), min_size=2, max_size=5).filter(lambda sizes:
 
 @settings(max_examples=30)
 @given(sizes=SIZES, seed=st.integers(0, 99))
-def test_a_sample_left_out_of_covariance_mean_and_centre(sizes, seed):
+def test_a_sample_left_out_of_covariance_mean_and_center(sizes, seed):
     case = Case(sizes, seed=seed)
     own = case.held_out.own()
     for rows, known, _ in case.held_out:
@@ -79,7 +79,7 @@ def test_a_sample_left_out_of_covariance_mean_and_centre(sizes, seed):
 
 @settings(max_examples=30)
 @given(sizes=SIZES, seed=st.integers(0, 99))
-def test_a_class_left_out_of_covariance_and_centre(sizes, seed):
+def test_a_class_left_out_of_covariance_and_center(sizes, seed):
     case = Case(sizes, seed=seed)
     for rows, _, unknown in case.held_out:
         for at, i in enumerate(case.judged[rows]):

@@ -946,7 +946,7 @@ def test_an_operating_point_that_cannot_be_found_changes_nothing():
 
 
 def _with_unknowns(**parameters):
-    """Three classes, and samples labelled unknown that lie where one of them would be accepted."""
+    """Three classes, and samples labeled unknown that lie where one of them would be accepted."""
     near = X[Y == 0][:30] * 0.5 + X[Y == 1][:30] * 0.5
     samples, labels = np.vstack([X, near]), np.r_[Y, np.full(30, -1)]
     return near, samples, labels, OpenWorldRecognizer(learn_unknowns=True, n_lifted=0, **parameters)

@@ -54,7 +54,7 @@ def test_every_act_sent_twice_is_done_once(client, world, unknown, things):
 
 
 def test_a_key_belongs_to_one_request_of_one_person(client, world, unknown):
-    keys = {name: world.keys.create(name, "labeller") for name in ("ann", "bob")}
+    keys = {name: world.keys.create(name, "labeler") for name in ("ann", "bob")}
 
     def dismiss(who: str, sample: int):
         headers = {**_key(), "Authorization": f"Bearer {keys[who]}"}

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 def test_admins_make_and_revoke_keys(client: TestClient) -> None:
     assert "There is no key yet" in client.get("/people").text
-    refused = client.post("/v1/keys", json={"name": "bob", "role": "labeller"})
+    refused = client.post("/v1/keys", json={"name": "bob", "role": "labeler"})
     assert (refused.status_code, "first key must have the role admin" in refused.json()["detail"]) == (
         409,
         True,
@@ -16,7 +16,7 @@ def test_admins_make_and_revoke_keys(client: TestClient) -> None:
     assert (made["name"], made["role"]) == ("ann", "admin")
     ann = {"Authorization": f"Bearer {made['key']}"}
     bob = client.post("/v1/keys", json={"name": "bob"}, headers=ann).json()
-    assert bob["role"] == "labeller"
+    assert bob["role"] == "labeler"
     assert client.post("/v1/keys", json={"name": "bob"}, headers=ann).status_code == 409
     as_bob = {"Authorization": f"Bearer {bob['key']}"}
     for path in ("/v1/keys", "/people"):

@@ -10,8 +10,8 @@ from openworld.service.results import ClusterDraft
 def test_from_unknown_to_known_and_back(client, unknown, things):
     preview = client.post("/v1/preview", json={"sample_ids": unknown[:3], "label": "five"}).json()
     assert (preview["new_class"], preview["samples"]) == (True, 3)
-    labelled = client.post("/v1/label", json={"sample_ids": unknown[:3], "label": "five"}).json()
-    assert (labelled["added"], labelled["samples"], labelled["model_version"]) == (["five"], 3, 1)
+    labeled = client.post("/v1/label", json={"sample_ids": unknown[:3], "label": "five"}).json()
+    assert (labeled["added"], labeled["samples"], labeled["model_version"]) == (["five"], 3, 1)
     body = {"vectors": things(5, 1, seed=3).tolist(), "remember": False}
     assert client.post("/v1/recognize", json=body).json()["answers"][0]["label"] == "five"
     assert client.get("/v1/versions/1/rescored", params={"timeout": 10}).json()["model_version"] == 1
@@ -19,14 +19,14 @@ def test_from_unknown_to_known_and_back(client, unknown, things):
     assert undone["removed"] == ["five"]
     assert client.post("/v1/recognize", json=body).json()["answers"][0]["label"] is None
     assert client.post("/v1/redo", json={}).json()["added"] == ["five"]
-    assert client.get("/v1/progress").json()["my_labelled"] == 3
+    assert client.get("/v1/progress").json()["my_labeled"] == 3
     events = client.get("/v1/history").json()
     assert [event["kind"] for event in events] == ["redo", "undo", "label"]
     older = client.get("/v1/history", params={"before": events[0]["id"], "limit": 1}).json()
     assert [event["kind"] for event in older] == ["undo"]
 
 
-def test_a_cluster_is_labelled_without_some_samples(client, unknown, world):
+def test_a_cluster_is_labeled_without_some_samples(client, unknown, world):
     (cluster,) = world.clusters.replace([ClusterDraft(unknown[:4], unknown[0])])
     body = {"cluster_id": cluster, "without": [unknown[3]], "label": "five"}
     assert client.post("/v1/label", json=body).json()["samples"] == 3

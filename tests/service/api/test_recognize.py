@@ -154,7 +154,7 @@ def test_arrays_that_do_not_fit_are_refused(client, things, as_npy):
         ({"vectors": [["x", 0, 0, 0]]}, "body.vectors.0.0"),
         ({}, "either vectors or texts"),
         ({"vectors": [[0, 0, 0, 0]], "texts": ["a"]}, "either vectors or texts"),
-        ({"vectors": [[0, 0, 0, 0]], "colour": 1}, "colour"),
+        ({"vectors": [[0, 0, 0, 0]], "color": 1}, "color"),
         ({"vectors": [[0, 0, 0, 0]], "nearest": -1}, "nearest"),
     ],
 )
@@ -221,9 +221,9 @@ def test_learning(client, things):
 # -- pictures and texts ---------------------------------------------------------------------------
 
 
-def _picture(colour: tuple[int, int, int], form: str = "PNG") -> bytes:
+def _picture(color: tuple[int, int, int], form: str = "PNG") -> bytes:
     file = io.BytesIO()
-    Image.new("RGB", (300, 200), colour).save(file, form)
+    Image.new("RGB", (300, 200), color).save(file, form)
     return file.getvalue()
 
 

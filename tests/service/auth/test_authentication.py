@@ -25,15 +25,15 @@ def test_one_who_tries_many_keys_has_to_wait(locked, keys, world):
     codes = [locked.get("/v1/pool", headers=bearer(f"ow_{i}")).status_code for i in range(12)]
     assert codes == [401] * 10 + [429] * 2
     # A right one among the guesses would be told from the wrong ones; only a key in use goes on.
-    assert locked.get("/v1/pool", headers=bearer(keys["labeller"])).status_code == 429
-    assert locked.post("/v1/session", json={"key": keys["labeller"]}).status_code == 429
+    assert locked.get("/v1/pool", headers=bearer(keys["labeler"])).status_code == 429
+    assert locked.post("/v1/session", json={"key": keys["labeler"]}).status_code == 429
     assert locked.get("/v1/pool", headers=bearer(keys["viewer"])).status_code == 200
 
 
 def test_logging_out_ends_the_session_on_the_server(locked, keys):
-    locked.post("/v1/session", json={"key": keys["labeller"]})
+    locked.post("/v1/session", json={"key": keys["labeler"]})
     stolen = locked.cookies["openworld_session"]
-    locked.post("/v1/session", json={"key": keys["labeller"]})
+    locked.post("/v1/session", json={"key": keys["labeler"]})
     other = locked.cookies["openworld_session"]
     locked.cookies.clear()
     for cookie, code in ((stolen, 200), (other, 200)):
@@ -75,12 +75,12 @@ def test_sessions(locked, keys, world):
     assert locked.get("/v1/session").json() == {"name": None, "role": None, "needs_key": True}
     assert locked.post("/v1/session", json={"name": "ann"}).status_code == 401
     assert locked.post("/v1/session", json={"key": "ow_wrong"}).status_code == 401
-    found = locked.post("/v1/session", json={"key": keys["labeller"]})
-    assert found.json() == {"name": "the labeller", "role": "labeller", "needs_key": True}
+    found = locked.post("/v1/session", json={"key": keys["labeler"]})
+    assert found.json() == {"name": "the labeler", "role": "labeler", "needs_key": True}
     cookie = found.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    assert keys["labeller"].lower() not in cookie
+    assert keys["labeler"].lower() not in cookie
     assert locked.get("/v1/pool").status_code == 200
     assert locked.delete("/v1/classes/a").status_code == 403
     sealed = locked.cookies["openworld_session"]

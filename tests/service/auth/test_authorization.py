@@ -6,7 +6,7 @@ import pytest
 
 from openworld.service.auth.authorization import RateLimit
 
-ROLES = ("nobody", "viewer", "labeller", "admin")
+ROLES = ("nobody", "viewer", "labeler", "admin")
 IDS = {"sample_ids": [1]}
 # The least role that each endpoint asks for.
 ACCESS = [
@@ -20,7 +20,7 @@ ACCESS = [
     ("GET", "/v1/samples/1/similar", None, "viewer"),
     ("GET", "/v1/samples/1/thumbnail", None, "viewer"),
     ("GET", "/v1/samples/1/preview", None, "viewer"),
-    ("POST", "/v1/relabel", {"sample_ids": [1]}, "labeller"),
+    ("POST", "/v1/relabel", {"sample_ids": [1]}, "labeler"),
     ("GET", "/v1/clusters", None, "viewer"),
     ("GET", "/v1/clusters/1", None, "viewer"),
     ("GET", "/v1/clusters/map", None, "viewer"),
@@ -37,30 +37,30 @@ ACCESS = [
     ("DELETE", "/v1/keys/dan", None, "admin"),
     ("GET", "/v1/operating-point", None, "viewer"),
     ("PATCH", "/v1/operating-point", {"objective": "error"}, "admin"),
-    ("GET", "/v1/export/labelled", None, "viewer"),
+    ("GET", "/v1/export/labeled", None, "viewer"),
     ("GET", "/v1/export/log", None, "viewer"),
     ("GET", "/v1/export/model", None, "viewer"),
     ("POST", "/v1/preview", {**IDS, "label": "x"}, "viewer"),
     ("POST", "/v1/recognize", {"vectors": [[0, 0, 0, 0]], "remember": False}, "viewer"),
     ("POST", "/v1/recognize.npy?remember=false", None, "viewer"),
-    ("POST", "/v1/recognize", {"vectors": [[90, 0, 0, 0]]}, "labeller"),
-    ("POST", "/v1/recognize.npy", None, "labeller"),
-    ("POST", "/v1/learn", {"vectors": [[0, 0, 0, 0]], "labels": ["x"]}, "labeller"),
-    ("POST", "/v1/import", None, "labeller"),
-    ("POST", "/v1/label", {**IDS, "label": "x"}, "labeller"),
-    ("POST", "/v1/dismiss", IDS, "labeller"),
-    ("POST", "/v1/feedback", {"reviews": [{"sample_id": 1, "right": True}]}, "labeller"),
-    ("POST", "/v1/accept", {"sample_id": 1, "label": "x"}, "labeller"),
-    ("POST", "/v1/clusters/merge", {"cluster_ids": [1, 2]}, "labeller"),
-    ("POST", "/v1/clusters/1/split", IDS, "labeller"),
-    ("POST", "/v1/clusters/1/lease", None, "labeller"),
-    ("DELETE", "/v1/clusters/1/lease", None, "labeller"),
-    ("POST", "/v1/clusters/refresh", None, "labeller"),
-    ("POST", "/v1/clusters/granularity", {"finer": 1}, "labeller"),
-    ("PATCH", "/v1/classes/a", {"description": "x"}, "labeller"),
-    ("POST", "/v1/classes/merge", {"labels": ["zz"], "into": "a"}, "labeller"),
-    ("POST", "/v1/undo", {}, "labeller"),
-    ("POST", "/v1/redo", {}, "labeller"),
+    ("POST", "/v1/recognize", {"vectors": [[90, 0, 0, 0]]}, "labeler"),
+    ("POST", "/v1/recognize.npy", None, "labeler"),
+    ("POST", "/v1/learn", {"vectors": [[0, 0, 0, 0]], "labels": ["x"]}, "labeler"),
+    ("POST", "/v1/import", None, "labeler"),
+    ("POST", "/v1/label", {**IDS, "label": "x"}, "labeler"),
+    ("POST", "/v1/dismiss", IDS, "labeler"),
+    ("POST", "/v1/feedback", {"reviews": [{"sample_id": 1, "right": True}]}, "labeler"),
+    ("POST", "/v1/accept", {"sample_id": 1, "label": "x"}, "labeler"),
+    ("POST", "/v1/clusters/merge", {"cluster_ids": [1, 2]}, "labeler"),
+    ("POST", "/v1/clusters/1/split", IDS, "labeler"),
+    ("POST", "/v1/clusters/1/lease", None, "labeler"),
+    ("DELETE", "/v1/clusters/1/lease", None, "labeler"),
+    ("POST", "/v1/clusters/refresh", None, "labeler"),
+    ("POST", "/v1/clusters/granularity", {"finer": 1}, "labeler"),
+    ("PATCH", "/v1/classes/a", {"description": "x"}, "labeler"),
+    ("POST", "/v1/classes/merge", {"labels": ["zz"], "into": "a"}, "labeler"),
+    ("POST", "/v1/undo", {}, "labeler"),
+    ("POST", "/v1/redo", {}, "labeler"),
     ("POST", "/v1/erase", {"sample_ids": [999]}, "admin"),
     ("DELETE", "/v1/classes/zz", None, "admin"),
     ("POST", "/v1/versions/99/activate", None, "admin"),
@@ -120,7 +120,7 @@ def test_other_ways_in_need_a_key_as_well(locked, keys):
 
 def test_only_an_admin_undoes_what_others_did(locked, keys, world):
     world.labels.learn([[50, 0, 0, 0], [51, 0, 0, 0]], ["far", "far"], "someone else")
-    found = locked.post("/v1/undo", json={"event_id": 1}, headers=bearer(keys["labeller"]))
+    found = locked.post("/v1/undo", json={"event_id": 1}, headers=bearer(keys["labeler"]))
     assert found.status_code == 403
     assert "someone else" in found.json()["detail"]
     assert locked.post("/v1/undo", json={"event_id": 1}, headers=bearer(keys["admin"])).status_code == 200

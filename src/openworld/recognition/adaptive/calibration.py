@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 
 from openworld.index import is_approximate
 from openworld.recognition.adaptive.held_out import HeldOut, Products
-from openworld.recognition.adaptive.metric import centre_weights
+from openworld.recognition.adaptive.metric import center_weights
 from openworld.recognition.threshold import Objective, best_threshold
 
 Floats = NDArray[np.float32]
@@ -235,7 +235,7 @@ def _noise(held_out: HeldOut) -> float:
     mixed, samples, means, counts = held_out.own()
     deviations = np.mean((samples - 2 * mixed + means) * counts / (counts + 1))
     lengths = np.einsum("ij,ij->i", held_out.means, held_out.means).astype(np.float64)
-    signal = centre_weights(held_out.counts) @ (lengths - deviations / held_out.counts)
+    signal = center_weights(held_out.counts) @ (lengths - deviations / held_out.counts)
     # Classes of the same samples have no signal at all: the ratio stays finite.
     floor = max(0.01 * lengths.mean(), 1e-6 * deviations, np.finfo(np.float64).tiny)
     return float(deviations / max(signal, floor))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from openworld.recognition.adaptive.metric import Whitening, centre_weights
+from openworld.recognition.adaptive.metric import Whitening, center_weights
 from openworld.recognition.class_statistics import ClassStatistics
 
 Floats = NDArray[np.float32]
@@ -210,7 +210,7 @@ def hold_out(
     samples = whitening(samples) if len(samples) else samples
     if unknowns is not None and len(unknowns):
         unknowns = whitening(unknowns)
-    shares = centre_weights(counts)
+    shares = center_weights(counts)
     return HeldOut(samples, codes[judged], means, counts, shares, whitening.per_sample, unknowns)
 
 

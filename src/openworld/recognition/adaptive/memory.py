@@ -61,7 +61,7 @@ class ClassMemory:
         self.unknowns = unknowns or Reservoir(_MOST_UNKNOWNS, _MOST_UNKNOWNS, reservoir.dtype)
 
     def add(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any] = NOTHING) -> None:
-        """Add labelled samples, and samples of no class, all or nothing."""
+        """Add labeled samples, and samples of no class, all or nothing."""
         batch, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
         if len(samples):
             batch = represented_statistics(self.representation, samples, labels)

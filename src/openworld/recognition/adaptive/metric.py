@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 
 LARGEST_SCATTER = 4096
 _ROWS_AT_ONCE = 16384
-_CENTRE_SAMPLES = 5  # with so many samples a class has half of its weight in the center
+_CENTER_SAMPLES = 5  # with so many samples a class has half of its weight in the center
 _FEW = 4  # samples for which a plain product is quicker than a triangular one
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
 
@@ -62,7 +62,7 @@ class Whitening:
         root = _root(covariance, shrinkage)
         identity = np.eye(len(root), dtype=np.float32)
         inverse = solve_triangular(root, identity, lower=True, trans="T", check_finite=False)
-        center = (centre_weights(statistics.counts) @ statistics.means).astype(np.float32)
+        center = (center_weights(statistics.counts) @ statistics.means).astype(np.float32)
         per_sample = (1 - shrinkage) / degrees
         return cls(center, np.ascontiguousarray(inverse, dtype=np.float32), shrinkage, per_sample)
 
@@ -75,9 +75,9 @@ class Whitening:
         return np.asarray(strmm(1.0, self.map.T, centered.T, lower=True, overwrite_b=True).T)
 
 
-def centre_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def center_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of each class in the center of the class means: less for a class of few samples."""
-    weights = counts / (counts + _CENTRE_SAMPLES)
+    weights = counts / (counts + _CENTER_SAMPLES)
     return np.asarray(weights / weights.sum())
 
 

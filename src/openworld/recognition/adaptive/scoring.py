@@ -14,7 +14,7 @@ from openworld.index import InvertedLists, Training, candidates, is_approximate,
 from openworld.index.growing_rows import GrowingRows, in_turn
 from openworld.recognition.adaptive.calibration import ScoreCalibration, two_largest
 from openworld.recognition.adaptive.held_out import HeldOut
-from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, centre_weights, unit
+from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, center_weights, unit
 from openworld.recognition.adaptive.radial import lengths_of, radial_factor, radii_of
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
@@ -241,7 +241,7 @@ def make_scoring_model(
     # The metric in force has not seen what was learned since it was made.
     shares, per_sample = np.zeros(len(counts)), 0.0
     if previous is None:
-        shares, per_sample = centre_weights(counts), metric.whitening_.per_sample
+        shares, per_sample = center_weights(counts), metric.whitening_.per_sample
     held_out = HeldOut(shown, codes[several], whitened, counts, shares, per_sample)
     own = calibration.similarities(held_out.own(), whitened.shape[1])[:, 0]
     penalties[new] = calibration.penalties(own, codes[several], len(counts))

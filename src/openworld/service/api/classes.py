@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query
 
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
-from openworld.service.auth.authorization import Admin, Labeller, Viewer
+from openworld.service.auth.authorization import Admin, Labeler, Viewer
 from openworld.service.results import ClassInfo, Outcome, Refused
 from openworld.service.schemas import ClassBody, MergeClassesBody
 from openworld.service.state import Service
@@ -46,7 +46,7 @@ def classes(
 
 
 @router.post("/merge", responses=errors(404, 409))
-def merge_classes(body: MergeClassesBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def merge_classes(body: MergeClassesBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
     """Make one class of several; `into` is a class that exists."""
     return request.append(person, lambda: service.world.classes.merge(body.labels, body.into, person.name))
 
@@ -61,7 +61,7 @@ def class_info(
 
 @router.patch("/{label:path}", responses=errors(404, 409))
 def change_class(
-    label: ClassLabel, body: ClassBody, service: Service, person: Labeller, request: Idempotent
+    label: ClassLabel, body: ClassBody, service: Service, person: Labeler, request: Idempotent
 ) -> list[Outcome]:
     """Rename or describe a class, or both; each is an event that can be undone."""
     if body.label is None and body.description is None:

@@ -34,7 +34,7 @@ _NAMES = {
     503: "unavailable",
 }
 _HINTS = {
-    401: "Make a key with: openworld key create NAME --role labeller",
+    401: "Make a key with: openworld key create NAME --role labeler",
     413: "Send fewer or smaller samples at a time.",
     429: "Wait as long as the Retry-After header says.",
     503: "Try again in a moment; nothing that was answered before is lost.",

@@ -1,4 +1,4 @@
-"""Exports: labelled samples, the event log and the model as files."""
+"""Exports: labeled samples, the event log and the model as files."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from starlette.responses import StreamingResponse
 
 from openworld.service.api.errors import errors
 from openworld.service.auth.authorization import Viewer
-from openworld.service.labelled_files import LABELLED_FORMS, json_line
+from openworld.service.labeled_files import LABELED_FORMS, json_line
 from openworld.service.state import Service
 from openworld.service.world import World
 
 router = APIRouter(prefix="/v1/export", tags=["export"], responses=errors(401, 403, 422, 429))
 
 NDJSON, BINARY = "application/x-ndjson", "application/octet-stream"
-_LABELLED_FILES = {
-    "ndjson": ("labelled.ndjson", NDJSON),
-    "npz": ("labelled.npz", BINARY),
-    "csv": ("labelled.csv", "text/csv"),
-    "parquet": ("labelled.parquet", BINARY),
-    "zip": ("labelled.zip", "application/zip"),
+_LABELED_FILES = {
+    "ndjson": ("labeled.ndjson", NDJSON),
+    "npz": ("labeled.npz", BINARY),
+    "csv": ("labeled.csv", "text/csv"),
+    "parquet": ("labeled.parquet", BINARY),
+    "zip": ("labeled.zip", "application/zip"),
     "label-studio": ("label-studio.json", "application/json"),
 }
-_MEDIA_TYPES: dict[str, dict[str, object]] = {media_type: {} for _, media_type in _LABELLED_FILES.values()}
+_MEDIA_TYPES: dict[str, dict[str, object]] = {media_type: {} for _, media_type in _LABELED_FILES.values()}
 
 
-@router.get("/labelled", response_class=Response, responses={200: {"content": _MEDIA_TYPES}})
-def export_labelled(
+@router.get("/labeled", response_class=Response, responses={200: {"content": _MEDIA_TYPES}})
+def export_labeled(
     service: Service,
     _: Viewer,
     format: Annotated[
@@ -44,8 +44,8 @@ def export_labelled(
         ),
     ] = "ndjson",
 ) -> Response:
-    """Return every labelled sample."""
-    return _file(LABELLED_FORMS[format](service.world), *_LABELLED_FILES[format])
+    """Return every labeled sample."""
+    return _file(LABELED_FORMS[format](service.world), *_LABELED_FILES[format])
 
 
 @router.get("/log", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
@@ -81,9 +81,9 @@ def model_file(world: World) -> Iterator[bytes]:
 
 FORMS: dict[tuple[str, str], Callable[[World], Iterator[bytes]]] = {
     ("model", ".ow"): model_file,
-    ("labelled", ".json"): LABELLED_FORMS["label-studio"],
-    ("labelled", ""): LABELLED_FORMS["zip"],  # unpacked into a folder
-    **{("labelled", f".{name}"): form for name, form in LABELLED_FORMS.items() if name != "label-studio"},
+    ("labeled", ".json"): LABELED_FORMS["label-studio"],
+    ("labeled", ""): LABELED_FORMS["zip"],  # unpacked into a folder
+    **{("labeled", f".{name}"): form for name, form in LABELED_FORMS.items() if name != "label-studio"},
     ("log", ".ndjson"): log_lines,
 }
 

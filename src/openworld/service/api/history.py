@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Path, Query
 
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
-from openworld.service.auth.authorization import Admin, Labeller, Person, Viewer
+from openworld.service.auth.authorization import Admin, Labeler, Person, Viewer
 from openworld.service.results import Event, Outcome, Rescored, Version
 from openworld.service.schemas import CountChange, EventBody, Id, VersionComparison
 from openworld.service.state import Service, State
@@ -19,14 +19,14 @@ VersionId = Annotated[Id, Path(description="The number of a version.")]
 
 
 @router.post("/undo", responses=errors(404, 409))
-def undo(body: EventBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def undo(body: EventBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
     """Undo an event: by default your last. Only an admin may undo those of others."""
     _check_own(body.event_id, service, person)
     return request.append(person, lambda: service.world.history.undo(person.name, body.event_id))
 
 
 @router.post("/redo", responses=errors(404, 409))
-def redo(body: EventBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def redo(body: EventBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
     """Redo an undone event: by default the one undone last."""
     _check_own(body.event_id, service, person)
     return request.append(person, lambda: service.world.history.redo(person.name, body.event_id))

@@ -20,7 +20,7 @@ from openworld.service import uploads
 from openworld.service.api.errors import errors
 from openworld.service.api.exports import NDJSON
 from openworld.service.api.recognize import check_batch, printable
-from openworld.service.auth.authorization import Labeller
+from openworld.service.auth.authorization import Labeler
 from openworld.service.intake import Intake, IntakeSummary
 from openworld.service.results import Conflict, Refused
 from openworld.service.state import Service, State
@@ -37,7 +37,7 @@ Files = Annotated[
 async def import_files(
     files: Files,
     service: Service,
-    person: Labeller,
+    person: Labeler,
     labels: Annotated[
         bool, Query(description="Learn the labels in the files; without it all samples are recognized.")
     ] = True,

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
-from openworld.service.auth.authorization import Admin, Labeller, Viewer
+from openworld.service.auth.authorization import Admin, Labeler, Viewer
 from openworld.service.recognized import Quality, Review
 from openworld.service.relabel import relabel
 from openworld.service.results import Outcome, Preview, Progress
@@ -25,7 +25,7 @@ router = APIRouter(prefix="/v1", tags=["label"], responses=errors(401, 403, 404,
 
 
 @router.post("/label")
-def label(body: LabelBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def label(body: LabelBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
     """Give samples, or the samples of a cluster, a label, and learn them."""
     world, cluster, who = service.world, body.cluster_id, person.name
     if cluster is not None:
@@ -36,7 +36,7 @@ def label(body: LabelBody, service: Service, person: Labeller, request: Idempote
 
 
 @router.post("/dismiss")
-def dismiss(body: DismissBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def dismiss(body: DismissBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
     """Take samples out of the pool that are no class, or bad input."""
     return request.append(
         person, lambda: service.world.labels.dismiss(body.sample_ids, body.reason, person.name)
@@ -52,7 +52,7 @@ def erase(body: EraseBody, service: Service, person: Admin, request: Idempotent)
 
 
 @router.post("/accept")
-def accept(body: AcceptBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def accept(body: AcceptBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
     """Accept a rejected sample as one of a known class: it is learned, and the threshold follows."""
     return request.append(
         person, lambda: service.world.labels.accept(body.sample_id, body.label, person.name)
@@ -60,15 +60,15 @@ def accept(body: AcceptBody, service: Service, person: Labeller, request: Idempo
 
 
 @router.post("/feedback", responses=errors(404, 409))
-def feedback(body: FeedbackBody, service: Service, person: Labeller, request: Idempotent) -> Outcome:
+def feedback(body: FeedbackBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
     """Review recognized samples: the answer is right, or it is another class, or unknown; all is learned."""
     reviews = [Review(review.sample_id, review.right, review.label) for review in body.reviews]
     return request.append(person, lambda: service.world.recognized.feedback(reviews, person.name))
 
 
 @router.post("/relabel", responses=errors(404, 409))
-def relabel_samples(body: RelabelBody, service: Service, person: Labeller) -> Outcome:
-    """Move labelled samples to another class, or back to the pool; sent twice, it is done once."""
+def relabel_samples(body: RelabelBody, service: Service, person: Labeler) -> Outcome:
+    """Move labeled samples to another class, or back to the pool; sent twice, it is done once."""
     return relabel(service.world, body.sample_ids, body.label, person.name, admin=person.may("admin"))
 
 
@@ -80,7 +80,7 @@ def quality(service: Service, _: Viewer) -> list[Quality]:
 
 @router.post("/preview")
 def preview(body: PreviewBody, service: Service, _: Viewer) -> Preview:
-    """Tell what labelling would change, without doing it."""
+    """Tell what labeling would change, without doing it."""
     return service.world.labels.preview(body.sample_ids, body.label)
 
 

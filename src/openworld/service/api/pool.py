@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
-from openworld.service.auth.authorization import Labeller, Viewer
+from openworld.service.auth.authorization import Labeler, Viewer
 from openworld.service.clusters import Order
 from openworld.service.inputs import media_type
 from openworld.service.results import Cluster, Outcome, PoolFilter, Sample, State
@@ -141,21 +141,21 @@ def pool_map(service: Service, _: Viewer) -> PoolPlaces:
 
 @clusters_router.post("/merge", responses=errors(404, 409))
 def merge_clusters(
-    body: MergeClustersBody, service: Service, person: Labeller, request: Idempotent
+    body: MergeClustersBody, service: Service, person: Labeler, request: Idempotent
 ) -> Outcome:
     """Make one cluster of several."""
     return request.append(person, lambda: service.world.clusters.merge(body.cluster_ids, person.name))
 
 
 @clusters_router.post("/refresh", status_code=202)
-def refresh_clusters(service: Service, _: Labeller) -> dict[str, str]:
+def refresh_clusters(service: Service, _: Labeler) -> dict[str, str]:
     """Cluster the pool again, in the background."""
     service.clustering.refresh()
     return {"status": "accepted"}
 
 
 @clusters_router.post("/granularity", status_code=202)
-def granularity(body: GranularityBody, service: Service, _: Labeller) -> dict[str, str]:
+def granularity(body: GranularityBody, service: Service, _: Labeler) -> dict[str, str]:
     """Make the clusters finer or coarser: cluster the pool again, in the background."""
     service.clustering.set_finer(body.finer)
     return {"status": "accepted"}
@@ -168,20 +168,20 @@ def cluster(cluster_id: ClusterId, service: Service, _: Viewer) -> Cluster:
 
 
 @clusters_router.post("/{cluster_id:int}/lease", responses=errors(404, 409))
-def lease_cluster(cluster_id: ClusterId, service: Service, person: Labeller) -> Cluster:
+def lease_cluster(cluster_id: ClusterId, service: Service, person: Labeler) -> Cluster:
     """Lease a cluster, or renew the lease, so that nobody else works on it."""
     return service.world.clusters.lease(cluster_id, person.name)
 
 
 @clusters_router.delete("/{cluster_id:int}/lease", status_code=204, response_class=Response)
-def release_cluster(cluster_id: ClusterId, service: Service, person: Labeller) -> None:
+def release_cluster(cluster_id: ClusterId, service: Service, person: Labeler) -> None:
     """End the lease of a cluster."""
     service.world.clusters.release(cluster_id, person.name)
 
 
 @clusters_router.post("/{cluster_id:int}/split", responses=errors(404, 409))
 def split_cluster(
-    cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeller, request: Idempotent
+    cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeler, request: Idempotent
 ) -> Outcome:
     """Move some samples of a cluster to a new one: those given, or the part that differs most."""
 

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.api.request_bodies import SMALL
-from openworld.service.auth.authorization import Labeller, Person, Viewer
+from openworld.service.auth.authorization import Labeler, Person, Viewer
 from openworld.service.results import Item, Outcome, Refused
 from openworld.service.schemas import LearnBody, RecognizeBody, Recognized
 from openworld.service.state import Service, State
@@ -97,11 +97,11 @@ async def recognize_images(
 @router.post("/learn", responses=errors(409), openapi_extra=_described(LearnBody))
 async def learn(
     service: Service,
-    person: Labeller,
+    person: Labeler,
     request: Idempotent,
     body: Annotated[LearnBody, Depends(_parsed(LearnBody))],
 ) -> Outcome:
-    """Learn labelled samples, of known and of new classes."""
+    """Learn labeled samples, of known and of new classes."""
     X, items = await _samples(body, service)
     return await run_in_threadpool(
         request.append, person, lambda: service.world.labels.learn(X, body.labels, person.name, items)
@@ -113,10 +113,10 @@ async def learn_images(
     files: Files,
     labels: Annotated[list[str], Form(description="One for each picture, or one for all.")],
     service: Service,
-    person: Labeller,
+    person: Labeler,
     request: Idempotent,
 ) -> Outcome:
-    """Learn labelled pictures, with a model that was fitted on pictures."""
+    """Learn labeled pictures, with a model that was fitted on pictures."""
     X, items = await _pictures(files, service)
     names = labels * len(files) if len(labels) == 1 else labels
     return await run_in_threadpool(
@@ -166,5 +166,5 @@ def check_batch(n: int, most: int) -> None:
 
 def check_may_remember(person: Person, remember: bool) -> None:
     """Refuse to store what a viewer sends: they only look."""
-    if remember and not person.may("labeller"):
+    if remember and not person.may("labeler"):
         raise HTTPException(403, f"{person.name} is a viewer: ask with remember=false.")

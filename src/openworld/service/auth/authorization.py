@@ -76,5 +76,5 @@ def _require(role: Role) -> Callable[[Request], Awaitable[Person]]:
 
 
 Viewer = Annotated[Person, Depends(_require("viewer"))]
-Labeller = Annotated[Person, Depends(_require("labeller"))]
+Labeler = Annotated[Person, Depends(_require("labeler"))]
 Admin = Annotated[Person, Depends(_require("admin"))]

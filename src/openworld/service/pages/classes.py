@@ -54,7 +54,7 @@ def _kept(world: World, label: str) -> list[str | None]:
 
 
 def _class(world: World, label: str, n_examples: int) -> tuple[ClassInfo, list[Sample]]:
-    examples = world.pool.page(PoolFilter(state="labelled", label=label), limit=n_examples).samples
+    examples = world.pool.page(PoolFilter(state="labeled", label=label), limit=n_examples).samples
     if not examples and not world.classes.examples(label):  # what was recognized as it shows what it is
         recognized = PoolFilter(state="recognized", answer=label, newest_first=True)
         examples = world.pool.page(recognized, limit=n_examples).samples

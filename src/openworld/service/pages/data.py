@@ -14,18 +14,18 @@ router = APIRouter()
 
 EXPORTS = (
     (
-        "/v1/export/labelled?format=csv",
+        "/v1/export/labeled?format=csv",
         "Table (.csv)",
         "Labels with texts or numbers, one sample on each line.",
     ),
-    ("/v1/export/labelled?format=parquet", "Table (.parquet)", "The same with pictures and features."),
+    ("/v1/export/labeled?format=parquet", "Table (.parquet)", "The same with pictures and features."),
     (
-        "/v1/export/labelled?format=zip",
+        "/v1/export/labeled?format=zip",
         "Folders (.zip)",
         "One folder for each class, as openworld fit reads it.",
     ),
-    ("/v1/export/labelled?format=label-studio", "Label Studio (.json)", "Tasks with their choices."),
-    ("/v1/export/labelled?format=npz", "Arrays (.npz)", "Features X and labels y for numpy."),
+    ("/v1/export/labeled?format=label-studio", "Label Studio (.json)", "Tasks with their choices."),
+    ("/v1/export/labeled?format=npz", "Arrays (.npz)", "Features X and labels y for numpy."),
     ("/v1/export/model", "Model (.ow)", "For openworld recognize and openworld serve."),
     ("/v1/export/log", "Event log (.ndjson)", "Who did what, and when."),
 )

@@ -99,11 +99,11 @@ def _answer(request: Request, features: ArrayLike, item: Item, remember: bool, l
     state: State = get_state(request)
     me, picture = person(request), _data_url(item)
     if label:
-        if not me.may("labeller"):
+        if not me.may("labeler"):
             raise HTTPException(403, f"{me.name} is a viewer, and cannot teach the model.")
         outcome = state.world.labels.learn(features, [label], me.name, [item])
         return render("answer.html", item=item, picture=picture, learned=label, outcome=outcome)
-    answers = state.world.recognize(features, [item], remember=remember and me.may("labeller"))
+    answers = state.world.recognize(features, [item], remember=remember and me.may("labeler"))
     state.metrics.answered(answers)
     (answer,) = answers.rows()
     return render(
@@ -115,7 +115,7 @@ def _answer(request: Request, features: ArrayLike, item: Item, remember: bool, l
         known=not answer["unknown"],
         threshold=answers.judgement.threshold,
         version=answers.model_version,
-        may_teach=me.may("labeller"),
+        may_teach=me.may("labeler"),
     )
 
 

@@ -56,7 +56,7 @@ class Group:
         if self.answer is not None:
             return PoolFilter(state="recognized", answer=self.answer, least_certain_first=True)
         if self.label is not None:
-            return PoolFilter(state="labelled", label=self.label)
+            return PoolFilter(state="labeled", label=self.label)
         return PoolFilter(clustered=False)
 
     def size(self, world: World) -> int:

@@ -1,4 +1,4 @@
-// The map of the pool: a dot for each sample, coloured by cluster; draw around some to name them.
+// The map of the pool: a dot for each sample, colored by cluster; draw around some to name them.
 
 import { waiting } from "./outbox.js";
 import { LabelBox } from "./label_box.js";
@@ -20,7 +20,7 @@ export function mapPage(canvas) {
   const dotted = document.createElement("canvas");
   const view = new MapView(), hover = document.getElementById("map-hover"), shown = document.getElementById("chosen");
   const moving = document.querySelector("[data-do=moving]");
-  let lasso = [], dots = [], colours = [], pulled = null, hovered = null;
+  let lasso = [], dots = [], colors = [], pulled = null, hovered = null;
 
   function describe(most) {
     const ids = selected();
@@ -67,7 +67,7 @@ export function mapPage(canvas) {
 
   const isWhole = cluster => members.get(cluster).every(i => chosen.has(i));
 
-  function colour(cluster) {
+  function color(cluster) {
     if (cluster === null) return dark.matches ? "#6b7685" : "#9aa4b0";
     return `hsl(${(cluster * GOLDEN_ANGLE) % 360} 65% ${dark.matches ? 62 : 42}%)`;
   }
@@ -125,7 +125,7 @@ export function mapPage(canvas) {
     const radius = (dots.length > 5000 ? 1.5 : dots.length > 500 ? 3 : 5) * Math.min(2.5, Math.sqrt(view.scale));
     dots.forEach(([x, y], i) => {
       const r = chosen.has(i) ? radius + 1.5 : radius;
-      context.fillStyle = colours[i];
+      context.fillStyle = colors[i];
       context.beginPath();
       context.arc(x, y, r, 0, 2 * Math.PI);
       context.fill();
@@ -191,7 +191,7 @@ export function mapPage(canvas) {
       const key = String(cluster);
       if (members.has(key)) members.get(key).push(i); else members.set(key, [i]);
     });
-    colours = places.cluster.map(colour);
+    colors = places.cluster.map(color);
     const largest = [...members].sort((a, b) => b[1].length - a[1].length).slice(0, LISTED);
     const rows = largest.map(([cluster, those]) => {
       const button = document.createElement("button");
@@ -200,7 +200,7 @@ export function mapPage(canvas) {
       button.setAttribute("aria-pressed", "false");
       const dot = document.createElement("span");
       dot.className = "dot";
-      dot.style.background = colours[those[0]];
+      dot.style.background = colors[those[0]];
       const name = cluster === "null" ? "In no cluster" : `Cluster ${cluster}`;
       button.append(dot, `${name} · ${those.length.toLocaleString()}`);
       return button;

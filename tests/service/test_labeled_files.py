@@ -18,7 +18,7 @@ from openworld.data.sources import open_source
 from openworld.samples import open_samples
 from openworld.service.app import open_world
 from openworld.service.inputs import Inputs
-from openworld.service.labelled_files import LABELLED_FORMS, folder_name
+from openworld.service.labeled_files import LABELED_FORMS, folder_name
 from openworld.service.results import Refused
 from openworld.service.world import World
 
@@ -47,7 +47,7 @@ LABELS = ["a/b", "a/b", 'naïve, "quoted"', "a/b", 'naïve, "quoted"', 'naïve, 
 
 def exported(world: World, form: str, folder: Path, ending: str) -> Path:
     path = folder / f"out.{ending}"
-    path.write_bytes(b"".join(LABELLED_FORMS[form](world)))
+    path.write_bytes(b"".join(LABELED_FORMS[form](world)))
     return path
 
 
@@ -100,10 +100,10 @@ def test_vectors(starting: Any, tmp_path: Path) -> None:
         assert batch.y.tolist() == LABELS
     for form in ("zip", "label-studio"):
         with pytest.raises(Refused, match="vectors: take csv"):
-            LABELLED_FORMS[form](world)
+            LABELED_FORMS[form](world)
 
 
-def test_nothing_labelled_yet(starting: Any, tmp_path: Path) -> None:
+def test_nothing_labeled_yet(starting: Any, tmp_path: Path) -> None:
     world, _ = starting(extractor="ngrams")
     assert json.loads(exported(world, "label-studio", tmp_path, "json").read_bytes()) == []
     assert zipfile.ZipFile(exported(world, "zip", tmp_path, "zip")).namelist() == []

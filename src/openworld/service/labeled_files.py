@@ -23,20 +23,20 @@ from openworld.service.world import World
 _ROWS_AT_ONCE = 500
 _IN_MEMORY = 1 << 24
 _PIECE = 1 << 18
-_COLUMNS = ("id", "label", "text", "source", "who", "labelled_at")
+_COLUMNS = ("id", "label", "text", "source", "who", "labeled_at")
 # In the name of a folder these mean something to some system; % so that two labels stay two.
 _UNSAFE = re.compile(r'[%/\\:*?"<>|\x00-\x1f]|^\.|[. ]$')
 
 
 def as_lines(world: World) -> Iterator[bytes]:
     """Yield every labeled sample with its feature as a line of JSON."""
-    for sample, feature in world.pool.labelled():
+    for sample, feature in world.pool.labeled():
         yield json_line({**dataclasses.asdict(sample), "feature": feature.tolist()})
 
 
 def as_arrays(world: World) -> Iterator[bytes]:
     """Yield the labeled samples as a .npz file with X, y and ids."""
-    found = list(world.pool.labelled())
+    found = list(world.pool.labeled())
     file = io.BytesIO()
     np.savez(
         file,
@@ -52,7 +52,7 @@ def as_csv(world: World) -> Iterator[bytes]:
     of_vectors = world.model.extractor is None
     names = [f"f{i}" for i in range(world.model.n_features)]
     yield _csv_line(["id", "label", *names] if of_vectors else _COLUMNS)
-    for sample, feature in world.pool.labelled():
+    for sample, feature in world.pool.labeled():
         if of_vectors:
             yield _csv_line([sample.id, sample.label, *feature.tolist()])
         else:
@@ -75,7 +75,7 @@ def as_parquet(world: World) -> Iterator[bytes]:
     kinds = _kinds(world)
     fields = [("id", pa.int64()), ("label", pa.string()), ("features", pa.list_(pa.float64()))]
     if kinds & {"image", "text"}:  # a table of vectors is read again only if it has nothing but numbers
-        fields += [("source", pa.string()), ("who", pa.string()), ("labelled_at", pa.timestamp("us", "UTC"))]
+        fields += [("source", pa.string()), ("who", pa.string()), ("labeled_at", pa.timestamp("us", "UTC"))]
     fields += [("text", pa.string())] if "text" in kinds else []
     fields += [("image", pa.binary())] if kinds == {"image"} else []
     schema = pa.schema(fields)
@@ -89,7 +89,7 @@ def as_parquet(world: World) -> Iterator[bytes]:
         with SpooledTemporaryFile(_IN_MEMORY) as file:
             with pq.ParquetWriter(file, schema) as writer:
                 rows: list[dict[str, Any]] = []
-                for sample, feature in world.pool.labelled():
+                for sample, feature in world.pool.labeled():
                     rows.append(row(sample, feature))
                     if len(rows) == _ROWS_AT_ONCE:
                         writer.write_table(pa.Table.from_pylist(rows, schema))
@@ -107,7 +107,7 @@ def as_folders(world: World) -> Iterator[bytes]:
     def parts() -> Iterator[bytes]:
         with SpooledTemporaryFile(_IN_MEMORY) as file:
             with zipfile.ZipFile(file, "w") as archive:
-                for sample, _ in world.pool.labelled():
+                for sample, _ in world.pool.labeled():
                     picture = _picture(world, sample)
                     content = sample.text.encode() if sample.text else picture
                     if content is not None:
@@ -127,7 +127,7 @@ def as_tasks(world: World) -> Iterator[bytes]:
 
     def parts() -> Iterator[bytes]:
         before = b"["
-        for sample, _ in world.pool.labelled():
+        for sample, _ in world.pool.labeled():
             picture = None if sample.text else _picture(world, sample)
             if sample.text:
                 data = {label_studio.TEXT: sample.text}
@@ -154,7 +154,7 @@ def json_line(record: dict[str, Any]) -> bytes:
 
 
 def _kinds(world: World) -> set[str]:
-    return {sample.kind for sample, _ in world.pool.labelled()}
+    return {sample.kind for sample, _ in world.pool.labeled()}
 
 
 def _require_items(world: World, what: str) -> None:
@@ -183,7 +183,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be exported.")
 
 
-LABELLED_FORMS: dict[str, Callable[[World], Iterator[bytes]]] = {
+LABELED_FORMS: dict[str, Callable[[World], Iterator[bytes]]] = {
     "ndjson": as_lines,
     "npz": as_arrays,
     "csv": as_csv,
