@@ -106,6 +106,19 @@ def _cook(database: Database, order: list[str]) -> None:
         order.append("second")
 
 
+def test_a_server_that_hangs_loses_its_lock(database: Database, url: str) -> None:
+    """Its connection stays open, so only the idle time tells. SQLite needs no lock."""
+    other = Database(url)
+    with database.advisory_lock("cook", idle_milliseconds=200):
+        with other.advisory_lock("cook") as theirs:  # waits until PostgreSQL ends the idle transaction
+            assert theirs
+        with other.advisory_lock("cook", wait=False) as theirs:
+            assert theirs
+    with database.advisory_lock("cook", wait=False) as mine:  # and its next connection is a new one
+        assert mine
+    other.close()
+
+
 def test_readers_do_not_wait_for_a_writer_and_see_only_what_is_committed(database: Database) -> None:
     with database.write() as connection:
         connection.execute(insert(descriptions), {"label": "cat", "text": "purrs"})

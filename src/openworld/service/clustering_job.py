@@ -134,7 +134,7 @@ class ClusteringJob:
                 if not (enough or self._wanted.is_set()) or monotonic() - ended < self._pause:
                     continue
                 try:
-                    with self._world.replicas.lock("cluster", wait=False) as is_leader:
+                    with self._world.replicas.lead("cluster") as is_leader:
                         if not is_leader:  # wait for the result of the leader, or for its end
                             continue
                         n_new = 0

@@ -48,9 +48,13 @@ class Replicas:
         for thread in self._threads:
             thread.join()
 
-    def lock(self, name: str, *, wait: bool = True) -> AbstractContextManager[bool]:
-        """Hold a lock that one server at a time can hold; gives whether this one holds it."""
-        return self._database.advisory_lock(name, wait=wait)
+    def lock(self, name: str) -> AbstractContextManager[bool]:
+        """Hold a lock that one server at a time can hold."""
+        return self._database.advisory_lock(name)
+
+    def lead(self, job: str) -> AbstractContextManager[bool]:
+        """Give whether this server does a background job for all of them; it does until the block ends."""
+        return self._database.advisory_lock(job, wait=False, idle_milliseconds=0)
 
     def shared(self, name: str) -> bytes | None:
         """Return a value that the servers share, or None."""

@@ -116,7 +116,9 @@ class Rescorer:
                 self._log.catch_up()
                 self._judge_outdated()
                 if behind:
-                    with self._database.advisory_lock("rescore", wait=False) as is_leader:
+                    with self._database.advisory_lock(
+                        "rescore", wait=False, idle_milliseconds=0
+                    ) as is_leader:
                         if is_leader and not self._judged_meanwhile():
                             self._judge_all()
                     if not is_leader:

@@ -28,7 +28,8 @@ _KEEPALIVE = {
     "tcp_user_timeout": 30_000,
 }
 _CONNECT_SECONDS = 10
-_NUMBER = "hashtextextended('openworld ' || :name, 0)"  # advisory locks have numbers, not names
+# A server that hangs, with its connections open, keeps its locks no longer than this.
+IDLE_MILLISECONDS = 60_000
 
 
 class Database:
@@ -157,9 +158,7 @@ class Database:
             try:
                 with self._explained(), self._writing_engine.begin() as connection:
                     if self.is_shared:
-                        connection.execute(
-                            text(f"SELECT pg_advisory_xact_lock({_NUMBER})"), {"name": "write"}
-                        )
+                        _take_lock(connection, "write")
                     yield connection
             except StorageError:
                 self._write_failed = True
@@ -180,24 +179,24 @@ class Database:
             raise explained from error
 
     @contextmanager
-    def advisory_lock(self, name: str, *, wait: bool = True) -> Iterator[bool]:
+    def advisory_lock(
+        self, name: str, *, wait: bool = True, idle_milliseconds: int = IDLE_MILLISECONDS
+    ) -> Iterator[bool]:
         """Hold a named lock that one server at a time can hold; give whether this one holds it.
 
-        With `wait` it always does. A crashed server loses its locks when its connection closes. A database
-        that is not shared has one server, which needs no lock.
+        With `wait` it always does. A crashed server loses its locks when its connection closes, and one that
+        hangs after `idle_milliseconds` (0: never): what it does then must be checked by its transaction. A
+        database that is not shared has one server, which needs no lock.
         """
         if not self.is_shared:
             yield True
             return
-        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            take = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
-            taken = connection.execute(text(f"SELECT {take}({_NUMBER})"), {"name": name}).scalar_one()
-            held = wait or bool(taken)
+        with self.engine.connect() as connection:
+            held = _take_lock(connection, name, wait=wait, idle_milliseconds=idle_milliseconds)
             try:
                 yield held
             finally:
-                if held:
-                    _unlock(connection, name)
+                _release_locks(connection)
 
     def upsert(self, table: Table) -> Any:
         """Return an insert statement of this database's dialect, for ON CONFLICT."""
@@ -211,10 +210,24 @@ class Database:
             self._file.release()
 
 
-def _unlock(connection: Connection, name: str) -> None:
+def _take_lock(
+    connection: Connection, name: str, *, wait: bool = True, idle_milliseconds: int = IDLE_MILLISECONDS
+) -> bool:
+    """Take an advisory lock until the transaction ends, or the connection is idle for too long."""
+    take = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
+    statement = text(
+        "SELECT set_config('idle_in_transaction_session_timeout', :idle, true), "
+        f"{take}(hashtextextended('openworld ' || :name, 0))"  # locks have numbers, not names
+    )
+    _, taken = connection.execute(statement, {"idle": str(idle_milliseconds), "name": name}).one()
+    return wait or bool(taken)
+
+
+def _release_locks(connection: Connection) -> None:
+    """End the transaction that holds the locks."""
     try:
-        connection.execute(text(f"SELECT pg_advisory_unlock({_NUMBER})"), {"name": name})
-    except DBAPIError:  # the connection is lost, and the lock with it
+        connection.rollback()
+    except DBAPIError:  # the connection is lost, and the locks with it
         connection.invalidate()
 
 
