@@ -16,9 +16,9 @@ from fastapi.testclient import TestClient
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.service.app import create_app
-from openworld.service.results import ClusterDraft, Item
 from openworld.service.settings import ServiceSettings
 from openworld.service.world import World
+from openworld.store.records import ClusterDraft, Item
 
 N_FEATURES = 128
 ROUNDS = 10

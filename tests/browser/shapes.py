@@ -12,9 +12,9 @@ from PIL import Image, ImageDraw
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.data.letters import Letters
-from openworld.service.results import Item
 from openworld.service.settings import WorldSettings
 from openworld.service.world import World
+from openworld.store.records import Item
 
 KNOWN = ("circle", "square", "cross")
 UNKNOWN = {"triangle": 14, "ell": 11, "bars": 9, "wave": 8}

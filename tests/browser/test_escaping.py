@@ -21,7 +21,7 @@ def test_a_script_as_a_name_is_text_on_every_page(site: Any, tabs: Any) -> None:
     world.classes.describe(label, EVIL, EVIL[:60])
     world.labels.dismiss(ids[14:16], EVIL, EVIL[:60])
     images = shapes["draw"]("bars", 3, 8)
-    from openworld.service.results import Item
+    from openworld.store.records import Item
 
     world.recognize(shapes["features"](images), [Item("text", EVIL, EVIL)] * 3)
     site.service.clustering.run_once()

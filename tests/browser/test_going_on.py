@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from openworld.service.results import PoolFilter
+from openworld.store.records import PoolFilter
 
 
 def _slow_to_learn(site: Any) -> Event:

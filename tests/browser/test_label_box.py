@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import expect
 
-from openworld.service.results import PoolFilter
+from openworld.store.records import PoolFilter
 
 
 def test_nearest_first_with_distances_and_digits(site: Any, tabs: Any) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import expect
 
-from openworld.service.results import ClusterDraft, Item
 from openworld.service.settings import ServiceSettings
+from openworld.store.records import ClusterDraft, Item
 
 
 def test_lasso_on_the_map(site: Any, tabs: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from openworld.service.results import PoolFilter
 from openworld.service.settings import ServiceSettings, WorldSettings
+from openworld.store.records import PoolFilter
 
 
 @pytest.fixture

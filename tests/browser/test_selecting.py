@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from openworld.service.results import ClusterDraft, PoolFilter
+from openworld.store.records import ClusterDraft, PoolFilter
 
 
 def _selected(page: Page) -> list[int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from openworld.service.results import PoolFilter
+from openworld.store.records import PoolFilter
 
 
 def test_two_people_never_hold_the_same_cluster(site: Any, tabs: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from openworld.service.results import NotFound, Refused
+from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
 
 

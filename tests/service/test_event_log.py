@@ -15,10 +15,10 @@ import pytest
 from numpy.typing import NDArray
 
 from openworld.service import event_log, replay
-from openworld.service.results import PoolFilter
 from openworld.service.settings import WorldSettings
 from openworld.service.world import World
 from openworld.store import events
+from openworld.store.records import PoolFilter
 
 Draw = Callable[..., NDArray[np.float32]]
 DATA = Path(__file__).parent / "data"

@@ -25,8 +25,8 @@ from openworld.service.events import (
     event_of,
 )
 from openworld.service.live_model import ModelChange, apply_change, copy
-from openworld.service.results import Refused
 from openworld.service.settings import WorldSettings
+from openworld.service.validation import Refused
 from openworld.service.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")

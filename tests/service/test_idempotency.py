@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from openworld.service.event_log import Outcome
 from openworld.service.idempotency import IdempotencyKey
-from openworld.service.results import Outcome, Refused
+from openworld.service.validation import Refused
 from openworld.service.world import World
 from openworld.store import idempotency
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.service.inputs import Inputs
-from openworld.service.results import Refused
+from openworld.service.validation import Refused
 from openworld.service.world import World
 
 

@@ -19,7 +19,7 @@ from openworld.samples import open_samples
 from openworld.service.app import open_world
 from openworld.service.inputs import Inputs
 from openworld.service.labeled_files import LABELED_FORMS, folder_name
-from openworld.service.results import Refused
+from openworld.service.validation import Refused
 from openworld.service.world import World
 
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from openworld import model_file
 from openworld.recognition import ColdStartRecognizer
-from openworld.service.results import Item, NotFound, Refused
+from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
 from openworld.store import events
+from openworld.store.records import Item
 
 Draw = Callable[..., NDArray[np.float32]]
 SECRET = "the only place with these words"

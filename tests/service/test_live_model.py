@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from openworld import NearestClassMean
 from openworld.service.events import ForgetEvent, LearnEvent, RenameEvent
 from openworld.service.live_model import LiveModel, ModelChange, apply_change, check_serves, copy
-from openworld.service.results import Refused
+from openworld.service.validation import Refused
 
 Draw = Callable[..., NDArray[np.float32]]
 Models = Callable[[str], Any]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from openworld.service.notifications import Notifications
-from openworld.service.results import Notification
+from openworld.service.notifications import Notification, Notifications
 
 
 def test_a_subscriber_who_does_not_listen_loses_the_oldest_and_can_tell() -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from openworld.service.results import ClusterDraft, Item, NotFound, PoolFilter
 from openworld.service.settings import WorldSettings
+from openworld.service.validation import NotFound
 from openworld.service.world import World
+from openworld.store.records import ClusterDraft, Item, PoolFilter
 
 Draw = Callable[..., NDArray[np.float32]]
 

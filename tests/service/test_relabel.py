@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from openworld.service.relabel import relabel
-from openworld.service.results import PoolFilter, Refused
+from openworld.service.validation import Refused
+from openworld.store.records import PoolFilter
 
 
 def _unknown(world: Any, things: Any) -> list[int]:

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from sqlalchemy import text
 
 from openworld.service.auth.sessions import session_secret
-from openworld.service.results import ClusterDraft, Conflict, Notification
+from openworld.service.notifications import Notification
 from openworld.service.settings import load_settings
+from openworld.service.validation import Conflict
 from openworld.service.world import World
 from openworld.store.notify import NotifyChannel
+from openworld.store.records import ClusterDraft
 
 Draw = Callable[..., NDArray[np.float32]]
 PATIENCE = 30.0

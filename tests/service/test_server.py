@@ -1,13 +1,26 @@
+"""Starting and stopping the server, slow connections, logs."""
+
 from __future__ import annotations
 
+import io
+import json
+import logging
 import socket
+import threading
+from collections.abc import Iterator
+from time import monotonic, sleep
 
 import httpx
 import pytest
+import structlog
+import uvicorn
 from fastapi import FastAPI
 
-from openworld.service.results import Refused
-from openworld.service.server import _config, address, check_may_listen, check_port
+from openworld.service import server as service_server
+from openworld.service.server import _config, address, check_may_listen, check_port, set_up_logging
+from openworld.service.validation import Refused
+
+PATIENCE = 30.0
 
 
 @pytest.fixture
@@ -53,3 +66,107 @@ def test_clients_end_idle_connections_before_the_server_does(settings_of):
     client = httpx.Limits().keepalive_expiry
     assert client is not None
     assert _config(FastAPI(), settings_of()).timeout_keep_alive > 2 * client
+
+
+# -- connections ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server that answers with the length of the body."""
+    monkeypatch.setattr(service_server, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(service_server, "BODY_SECONDS", 0.2)
+
+    async def app(scope, receive, send):  # type: ignore[no-untyped-def]
+        n_bytes, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            n_bytes, more = n_bytes + len(message.get("body", b"")), message.get("more_body", False)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
+        await send({"type": "http.response.body", "body": str(n_bytes).encode()})
+
+    config = uvicorn.Config(app, port=0, http=service_server.Connection, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    end = monotonic() + PATIENCE
+    while not server.started:
+        assert monotonic() < end
+        sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST / HTTP/1.1\r\nHost: a\r\nX-Slow: ",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n",
+    ],
+)
+def test_a_request_that_never_arrives_is_given_up(port: int, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+        client.sendall(sent)
+        assert client.recv(100) == b""  # closed, and before the patience ends
+
+
+def test_a_request_in_pieces_is_answered_and_so_is_the_next(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+        for _ in range(2):
+            for piece in (b"POST / HTTP/1.1\r\nHost: a\r\n", b"Content-Length: 9\r\n\r\n1234", b"56789"):
+                client.sendall(piece)
+            answer = b""
+            while not answer.endswith(b"9"):
+                answer += client.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 200")
+
+
+# -- logs -----------------------------------------------------------------------------------------
+
+
+def test_logs_are_lines_of_json(client, monkeypatch):
+    before, config = logging.getLogger().handlers[:], structlog.get_config()
+    level, stream = logging.getLogger().level, io.StringIO()
+    try:
+        monkeypatch.setattr("sys.stderr", stream)
+        set_up_logging("info", "json")
+        client.get("/v1/samples/99?secret=1")
+        client.get("/health")
+        logging.getLogger("a.library").warning("by %s", "hand")
+    finally:
+        logging.getLogger().handlers[:] = before
+        logging.getLogger().setLevel(level)
+        structlog.configure(**config)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    ours = [line for line in lines if line["event"] == "request"]
+    assert [(line["path"], line["status"], line["level"]) for line in ours] == [
+        ("/v1/samples/99", 404, "warning")
+    ]
+    assert lines[-1]["event"] == "by hand"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "colored"), [(True, None, True), (True, "1", False), (False, None, False)]
+)
+def test_logs_for_people_have_colors_on_a_terminal_only(monkeypatch, terminal, no_color, colored):
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    before, level, config = logging.getLogger().handlers[:], logging.getLogger().level, structlog.get_config()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    try:
+        monkeypatch.setattr("sys.stderr", stream)
+        set_up_logging("info", "console")
+        structlog.get_logger("openworld").warning("something", number=1)
+    finally:
+        logging.getLogger().handlers[:] = before
+        logging.getLogger().setLevel(level)
+        structlog.configure(**config)
+    assert "something" in stream.getvalue()
+    assert ("\x1b[" in stream.getvalue()) is colored

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
 from openworld.model_file.documents import describe
-from openworld.service.results import Conflict, NotFound, Outcome, Refused
+from openworld.service.event_log import Outcome
 from openworld.service.settings import WorldSettings
+from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
 
 RANDOM = np.random.default_rng(3)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openworld.service.results import Refused
-from openworld.service.validation import check_name, natural_key
+from openworld.service.validation import Refused, check_name, natural_key
 
 PERSIAN = "\u0645\u06cc\u200c\u0631\u0648\u0645"  # "I go", with a zero-width non-joiner
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"

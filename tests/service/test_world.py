@@ -15,17 +15,11 @@ from numpy.typing import NDArray
 import openworld.model_file.documents as documents
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer, model_file
 from openworld.recognition import ColdStartRecognizer
-from openworld.service.results import (
-    ClusterDraft,
-    Conflict,
-    Item,
-    NotFound,
-    PoolFilter,
-    Refused,
-)
 from openworld.service.settings import WorldSettings
+from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
 from openworld.store import StorageError
+from openworld.store.records import ClusterDraft, Item, PoolFilter
 
 Draw = Callable[..., NDArray[np.float32]]
 Models = Callable[[str], Any]

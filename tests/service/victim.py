@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.service.results import Conflict, NotFound, Outcome, Refused
+from openworld.service.event_log import Outcome
 from openworld.service.settings import WorldSettings
+from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
 
 SETTINGS = WorldSettings(snapshot_events=4, snapshots_kept=2, rescore_batch=8)

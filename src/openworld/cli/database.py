@@ -23,7 +23,7 @@ def plain_errors() -> Iterator[None]:
     """Tell what goes wrong with a database, or with an act on it, in one line."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from openworld.service.results import Conflict, NotFound
+    from openworld.service.validation import Conflict, NotFound
     from openworld.store import StorageError
 
     try:

@@ -72,7 +72,7 @@ class Feed:
 
     def _send(self, service: State, images: NDArray[np.uint8]) -> None:
         from openworld.data.letters import Letters
-        from openworld.service.results import Item
+        from openworld.store.records import Item
 
         names = np.full(len(images), "")
         features = Letters(images, names, names).frequencies

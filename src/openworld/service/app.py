@@ -40,9 +40,9 @@ from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection
 from openworld.service.notifications import Broadcast
 from openworld.service.pages import page_router
 from openworld.service.pages.problems import problem_page
-from openworld.service.results import Refused
 from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.service.state import State
+from openworld.service.validation import Refused
 from openworld.service.world import World
 
 _ROUTERS = (

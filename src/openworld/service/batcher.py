@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from openworld.service.recognition import Answers, as_features
-from openworld.service.results import Item, Refused
+from openworld.service.recognition import Answers
+from openworld.service.validation import Refused, as_features
 from openworld.service.world import World
+from openworld.store.records import Item
 
 _MAX_ROWS = 256
 _QUIET_ROUNDS = 3

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from openworld.service.event_log import EventLog
+from openworld.service.event_log import EventLog, Outcome
 from openworld.service.events import DescribeEvent, ForgetEvent, MergeEvent, RenameEvent
 from openworld.service.live_model import Model
-from openworld.service.results import ClassInfo, Near, NotFound, Outcome, PoolFilter, Refused
-from openworld.service.validation import check_name, check_text, natural_key
+from openworld.service.validation import NotFound, Refused, check_name, check_text, natural_key
 from openworld.store import pool
 from openworld.store.labels import get_descriptions
+from openworld.store.records import Near, PoolFilter
+
+
+@dataclass(frozen=True)
+class ClassInfo:
+    """A class the model knows. `count` is the number of samples it was learned from."""
+
+    label: str
+    count: float
+    description: str | None
+    nearest: Near | None = None
+    examples: tuple[int, ...] = ()
 
 
 class Classes:

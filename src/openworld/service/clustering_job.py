@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from openworld.discovery import Canceled, Cluster, PoolMap, PoolSpace, find_clusters, map_2d, split
 from openworld.discovery.clusters import MIN_SIZE
-from openworld.service.results import ClusterDraft, NotFound, PoolFilter
+from openworld.service.validation import NotFound
 from openworld.service.world import World
+from openworld.store.records import ClusterDraft, PoolFilter
 
 _PAGE = 10_000
 _ENOUGH_NEW = 0.02  # share of the pool that triggers a run

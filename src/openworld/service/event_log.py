@@ -23,21 +23,12 @@ from openworld.service.live_model import LiveModel, Model, ModelChange, apply_ch
 from openworld.service.notifications import Notifications
 from openworld.service.projections import LabelProjection, TouchedLabels
 from openworld.service.replay import changes_of, erased_samples, longest_stored, model_change, n_erasures
-from openworld.service.results import Conflict, NotFound, Outcome
 from openworld.service.settings import WorldSettings
-from openworld.service.undo import (
-    EventHeader,
-    events_in_effect,
-    extend_hash,
-    history_hashes,
-    model_events,
-)
-from openworld.service.validation import check_name
+from openworld.service.undo import EventHeader, events_in_effect, extend_hash, history_hashes, model_events
+from openworld.service.validation import Conflict, NotFound, check_name
 from openworld.store import Database, events, labels
 from openworld.store.events import EventRecord
 from openworld.store.samples import Features, erase, features_of
-
-InTransaction = Callable[[Connection, Outcome], None]
 
 _LOADING = 10  # loading a snapshot takes about as long as so many events
 _UNDONE_AFTER_REPLAY = 10  # events that can be undone without another replay
@@ -45,6 +36,26 @@ _WORTH = 10  # a snapshot is due when replay would take this many times as long 
 _IMAGES_KEPT = 20
 _Images = list[tuple[int, labels.LabelImage]]  # of the last events in effect: what their labels overwrote
 _SIMULTANEOUS = "Another server appended an event at the same moment: try again."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a request that appends an event.
+
+    `event_id` is None where there was nothing left to do, as when a client repeats a request.
+    `samples` counts the samples whose state changed. How many of the pool became known is computed in the
+    background: see `Rescorer.wait`.
+    """
+
+    event_id: int | None
+    kind: str
+    model_version: int
+    samples: int = 0
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+InTransaction = Callable[[Connection, Outcome], None]
 
 
 @dataclass(frozen=True)

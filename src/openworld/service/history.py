@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from openworld.service.event_log import EventLog
+from openworld.service.event_log import EventLog, Outcome
 from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent
 from openworld.service.live_model import from_bytes
 from openworld.service.projections import ClassCounts
-from openworld.service.results import Comparison, Event, NotFound, Outcome, Refused, Version
 from openworld.service.undo import (
     can_be_undone,
     events_in_effect,
@@ -17,8 +19,36 @@ from openworld.service.undo import (
     model_events,
     undone_by,
 )
+from openworld.service.validation import NotFound, Refused
 from openworld.store import events
 from openworld.store.events import EventRecord
+from openworld.store.records import Version
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of the log. `undone_by` is the event that undoes it now, if any."""
+
+    id: int
+    at: datetime
+    who: str
+    kind: str
+    payload: Mapping[str, Any]
+    undoes: int | None
+    undone_by: int | None
+    model_version: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How version `b` differs from version `a`: classes, and how many samples each was learned from."""
+
+    a: int
+    b: int
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: Mapping[str, tuple[float, float]]
+    same: bool
 
 
 class History:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
-from openworld.service.event_log import EventLog
-from openworld.service.results import Outcome, Refused
+from openworld.service.event_log import EventLog, Outcome
+from openworld.service.validation import Refused
 from openworld.store import idempotency
 from openworld.store.idempotency import StoredAnswer
 

@@ -22,9 +22,10 @@ from openworld.features.extractor import (
     load_extractor,
     require_same,
 )
-from openworld.service.results import Conflict, Item, Refused
 from openworld.service.settings import ServiceSettings
+from openworld.service.validation import Conflict, Refused
 from openworld.service.world import World
+from openworld.store.records import Item
 
 if TYPE_CHECKING:
     from PIL.Image import Image

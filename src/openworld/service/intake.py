@@ -1,29 +1,39 @@
-"""Intake: many pictures, texts or vectors into a world; labeled ones are learned, others recognized."""
+"""Intake: files, pictures, texts and vectors into a world; labeled samples are learned, others recognized."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.data import label_studio, picture_files
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
+from openworld.data.lines import text_item
 from openworld.data.sources import Item as SourceItem
-from openworld.data.sources import Source
+from openworld.data.sources import Source, listed_items, open_source
 from openworld.data.stream import Stream
+from openworld.data.streams import open_stream
 from openworld.service.inputs import Inputs
 from openworld.service.recognition import Answers
-from openworld.service.results import Conflict, Item, Refused
+from openworld.service.validation import Conflict, Refused
 from openworld.service.world import World
+from openworld.store.records import Item
 
 REFUSALS_TOLD = 100
 
 _AT_ONCE = {"image": 8, "text": 256}  # so that progress is seen
 _LEARNED_AT_ONCE = 2000
 Features = NDArray[np.floating[Any]]
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+VECTORS = (".npy",)  # not .npz, which may be packed a thousandfold
+OTHERS = (".zip", ".txt", ".json")
+ENDINGS = (*sorted(picture_files.ENDINGS), *TABLES, *VECTORS, *OTHERS)
 
 
 @dataclass
@@ -215,3 +225,53 @@ def _array(ready: Sequence[_Ready]) -> Features:
 def _reason(error: Exception) -> str:
     """Say why a picture cannot be used, without its name, which stands beside it."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error.__cause__ or error)
+
+
+# -- files that people send -----------------------------------------------------------------------
+
+
+def ending(name: str) -> str | None:
+    """Return the ending by which a file is read, or None for a kind that cannot be."""
+    found = PurePath(name).suffix.lower()
+    return found if found in ENDINGS else None
+
+
+def open_upload(path: Path, name: str, *, takes_items: bool) -> Source | Stream:
+    """Open a file that somebody sent.
+
+    Parameters
+    ----------
+    path : path
+        Where it lies, under a name of our own with the ending of `name`.
+    name : str
+        Its name, for messages.
+    takes_items : bool
+        Whether the model takes pictures or texts; of a table with texts and numbers the texts are read then.
+
+    Raises
+    ------
+    DataError
+        If it cannot be used.
+    """
+    try:
+        return replace(_open(path, name, Columns(text_wins=takes_items)), name=name)
+    except DataError as error:
+        raise DataError(str(error).replace(str(path), name)) from error
+
+
+def _open(path: Path, name: str, columns: Columns) -> Source | Stream:
+    kind = path.suffix
+    if kind in picture_files.ENDINGS:
+        return listed_items(name, "image", [SourceItem(name, None, path.read_bytes)])
+    if kind == ".txt":  # each line a text: `open_source` would look for files of that name
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        texts = [text_item(line, None, f"line {n}") for n, line in enumerate(lines, 1) if line.strip()]
+        return listed_items(str(path), "text", texts)
+    if kind == ".json":
+        return label_studio.open_tasks(path)
+    source = None if kind in VECTORS else open_source(path, columns=columns)
+    if source is None:
+        return open_stream(path, columns=columns)
+    if source.kind == "image" and kind in (".csv", ".tsv"):
+        raise DataError(f"{path} lists paths of pictures, which are not here: send the pictures themselves.")
+    return source

@@ -17,8 +17,9 @@ import numpy as np
 
 from openworld.data import label_studio
 from openworld.service.inputs import media_type
-from openworld.service.results import NotFound, Refused, Sample
+from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
+from openworld.store.records import Sample
 
 _ROWS_AT_ONCE = 500
 _IN_MEMORY = 1 << 24

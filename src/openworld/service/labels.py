@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from openworld.recognition import OpenWorldRecognizer
-from openworld.service.event_log import EventLog
+from openworld.service.event_log import EventLog, Outcome
 from openworld.service.events import (
     AcceptEvent,
     DismissEvent,
@@ -21,21 +21,48 @@ from openworld.service.events import (
     LearnEvent,
     WorldEvent,
 )
-from openworld.service.recognition import as_features, check_items
-from openworld.service.results import (
+from openworld.service.validation import (
     Conflict,
-    Item,
     NotFound,
-    Outcome,
-    Preview,
-    Progress,
     Refused,
-    Sample,
+    as_features,
+    check_items,
+    check_name,
+    check_text,
 )
-from openworld.service.validation import check_name, check_text
 from openworld.store import clusters, samples
 from openworld.store.labels import count_states
+from openworld.store.records import Item, Near, Sample
 from openworld.store.samples import NewSample, Verdict
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What labeling some samples would change.
+
+    `nearest` are the classes nearest to the mean of the samples, with distances; `similar_names` are existing
+    labels that look like the new one; `already` maps samples to the labels they have.
+    """
+
+    label: str
+    new_class: bool
+    samples: int
+    nearest: tuple[Near, ...]
+    similar_names: tuple[str, ...]
+    already: Mapping[int, str]
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many samples are in each state; `mine` those the person asked about labeled or dismissed."""
+
+    pending: int
+    recognized: int
+    labeled: int
+    dismissed: int
+    my_labeled: int
+    my_dismissed: int
 
 
 class Labels:

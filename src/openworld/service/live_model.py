@@ -19,7 +19,7 @@ from typing import Any
 
 from openworld import model_file
 from openworld.recognition import EditableRecognizer
-from openworld.service.results import Refused
+from openworld.service.validation import Refused
 
 Model = EditableRecognizer
 UNDO_BYTES = 1 << 28

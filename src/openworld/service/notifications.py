@@ -8,12 +8,25 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Self
-
-from openworld.service.results import Notification
 
 _QUEUE_SIZE = 1000
 _POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Notification:
+    """Something that happened.
+
+    Kinds: `act` (an event was appended; with kind, who, version), `rescored`, `clusters`, `lease`, `unknown`
+    (new samples in the pool). `here` is whether this server did it, and not another on the same database.
+    """
+
+    id: int
+    kind: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    here: bool = True
 
 
 class Subscription:

@@ -11,18 +11,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from openworld.recognition import Judgement
 from openworld.service.live_model import LiveModel
 from openworld.service.notifications import Notifications
 from openworld.service.rescoring import Rescorer
-from openworld.service.results import Item, Refused
 from openworld.service.settings import WorldSettings
-from openworld.service.validation import check_text
+from openworld.service.validation import Refused, as_features, check_items
 from openworld.store import Database
-from openworld.store.records import Kept
+from openworld.store.records import Item, Kept
 from openworld.store.samples import NewSample, Verdict, delete_previews, delete_recognized, store
 
 _MAX_PER_TRANSACTION = 2000
@@ -149,31 +148,6 @@ class Recognition:
     def close(self) -> None:
         """Store what waits and stop."""
         self._writer.close()
-
-
-def as_features(X: ArrayLike, n_features: int) -> NDArray[np.floating[Any]]:
-    """Return samples as they are stored: float32, or float64 where float32 does not hold them; or refuse."""
-    array = np.asarray(X)
-    if array.ndim != 2 or array.shape[1] != n_features:
-        raise Refused(
-            f"The model takes samples of {n_features} numbers; got an array of shape {array.shape}."
-        )
-    if array.dtype.kind not in "fiub":
-        raise Refused(f"A sample is numbers; got {array.dtype}.")
-    dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
-    array = np.ascontiguousarray(array, dtype=dtype)
-    if not np.all(np.isfinite(array)):
-        raise Refused("The samples hold NaN or infinity: look for wrong values.")
-    return array
-
-
-def check_items(items: Sequence[Item]) -> None:
-    """Refuse items with text that cannot be stored."""
-    for item in items:
-        if item.text is not None:
-            check_text(item.text, "The text of a sample")
-        if item.source is not None:
-            check_text(item.source, "The source of a sample")
 
 
 _Order = tuple[Sequence[NewSample], "Future[list[int]]"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from openworld.service.event_log import Outcome
 from openworld.service.events import FeedbackEvent, LabelEvent, LearnEvent, WorldEvent
-from openworld.service.results import Outcome, Refused
+from openworld.service.validation import Refused
 from openworld.service.world import World
 from openworld.store import events
 from openworld.store.labels import labeled_with

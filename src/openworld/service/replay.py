@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from openworld.service.events import EraseEvent, event_of
 from openworld.service.live_model import Model, ModelChange
-from openworld.service.results import Refused
 from openworld.service.undo import EventHeader
+from openworld.service.validation import Refused
 from openworld.store import events
 from openworld.store.events import EventRecord
 from openworld.store.samples import features_of

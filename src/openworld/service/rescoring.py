@@ -6,13 +6,12 @@ import json
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
 from openworld.service.event_log import EventLog
-from openworld.service.notifications import Notifications
-from openworld.service.results import Notification, Rescored
+from openworld.service.notifications import Notification, Notifications
 from openworld.service.settings import WorldSettings
 from openworld.store import events, shared_values
 from openworld.store.records import Sample
@@ -29,6 +28,15 @@ from openworld.store.samples import (
 _POLL_SECONDS = 0.2
 _LATE_SECONDS = 10  # well above what following another server takes
 _logger = logging.getLogger("openworld.service")
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """The pool as judged by one version: how many samples left it and how many returned."""
+
+    model_version: int
+    recognized: int
+    returned: int
 
 
 class Rescorer:

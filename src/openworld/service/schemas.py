@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from openworld.service.results import Cluster, Role, Sample
+from openworld.store.records import Cluster, Role, Sample
 
 # What fits a column of the database.
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]

@@ -1,8 +1,10 @@
-"""The server process: start, worker processes, graceful shutdown."""
+"""The server process: start, worker processes, connections, logs, graceful shutdown."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -16,18 +18,19 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
+import structlog
+import structlog.tracebacks
 import uvicorn
 from fastapi import FastAPI
 from pydantic import SecretStr
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from openworld.service.app import create_app, open_world
-from openworld.service.connections import Connection
 from openworld.service.inputs import Inputs
-from openworld.service.logging import set_up_logging
-from openworld.service.results import Refused
 from openworld.service.settings import PREFIX, ServiceSettings, load_settings
 from openworld.service.state import State
+from openworld.service.validation import Refused
 from openworld.service.world import World
 
 _SECONDS_TO_FINISH = 10
@@ -35,6 +38,9 @@ _SECONDS_TO_FINISH = 10
 # a request is lost that the client has just sent.
 _IDLE_SECONDS = 30
 _SWITCH_SECONDS = 0.0005  # threads that compute must not keep the event loop waiting, nor it them
+HEADER_SECONDS = 20.0  # from the first byte, or from connecting, until the headers are there
+BODY_SECONDS = 60.0  # between two pieces of a body
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def serve(
@@ -197,3 +203,99 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+# -- connections ----------------------------------------------------------------------------------
+
+
+class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
+    """A connection whose client has to send a request in time; after that it may wait as long as it likes."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _is_in_body = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first headers."""
+        super().connection_made(transport)
+        self._wait(HEADER_SECONDS)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Wait no more."""
+        self._stop_waiting()
+        super().connection_lost(error)
+
+    def data_received(self, data: bytes) -> None:
+        """Take a piece of a request; the next piece of a body may come later again."""
+        if self._is_in_body:
+            self._wait(BODY_SECONDS)
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """Wait for the headers of a request."""
+        self._wait(HEADER_SECONDS)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Wait for the body of a request."""
+        self._is_in_body = True
+        self._wait(BODY_SECONDS)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Wait no more: now it is our turn."""
+        self._is_in_body = False
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def _wait(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(seconds, self._close)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> Any:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+# -- logs -----------------------------------------------------------------------------------------
+
+
+def set_up_logging(level: str, form: str) -> None:
+    """Send the records of structlog, and of libraries that use `logging`, to the error stream."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if form == "json":
+        # Without the values of variables: there may be a password among them.
+        tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        ends: list[Any] = [
+            structlog.processors.ExceptionRenderer(tracebacks),
+            structlog.processors.JSONRenderer(),
+        ]
+    else:
+        colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+        plain = structlog.dev.plain_traceback
+        ends = [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ends],
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(_LEVELS[level])
+    logging.getLogger("alembic").setLevel(logging.WARNING)

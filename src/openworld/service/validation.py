@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 from unicodedata import category, normalize
 
-from openworld.service.results import Refused
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openworld.store.records import Item
 
 LONGEST_NAME = 200
 _JOINERS = "\u200c\u200d"  # zero width: Persian and Indic spelling, emoji families
 # Where a joiner joins nothing it cannot be seen, and would make a second name that looks the same.
 _USELESS_JOINERS = re.compile(f"(?<![^\0-\x7f{_JOINERS}])[{_JOINERS}]+|[{_JOINERS}]+(?![^\0-\x7f])")
+
+
+class Refused(ValueError):
+    """The request cannot be done as it is; nothing was changed. The message says what to do."""
+
+
+class NotFound(LookupError):
+    """There is no such sample, cluster, class, event, version or key."""
+
+
+class Conflict(RuntimeError):
+    """Someone else holds the cluster, or gave the sample another label; nothing was changed."""
 
 
 def check_name(value: str, what: str = "A label") -> str:
@@ -42,3 +59,28 @@ def check_text(value: str, what: str) -> None:
     """Refuse text that cannot be stored."""
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise Refused(f"{what} holds characters that are no text.")
+
+
+def as_features(X: ArrayLike, n_features: int) -> NDArray[np.floating[Any]]:
+    """Return samples as they are stored: float32, or float64 where float32 does not hold them; or refuse."""
+    array = np.asarray(X)
+    if array.ndim != 2 or array.shape[1] != n_features:
+        raise Refused(
+            f"The model takes samples of {n_features} numbers; got an array of shape {array.shape}."
+        )
+    if array.dtype.kind not in "fiub":
+        raise Refused(f"A sample is numbers; got {array.dtype}.")
+    dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
+    array = np.ascontiguousarray(array, dtype=dtype)
+    if not np.all(np.isfinite(array)):
+        raise Refused("The samples hold NaN or infinity: look for wrong values.")
+    return array
+
+
+def check_items(items: Sequence[Item]) -> None:
+    """Refuse items with text that cannot be stored."""
+    for item in items:
+        if item.text is not None:
+            check_text(item.text, "The text of a sample")
+        if item.source is not None:
+            check_text(item.source, "The source of a sample")

@@ -26,22 +26,21 @@ from numpy.typing import ArrayLike
 from openworld import model_file
 from openworld.service.auth.keys import ApiKeys
 from openworld.service.classes import Classes
-from openworld.service.clusters import Clusters
 from openworld.service.event_log import EventLog
 from openworld.service.history import History
 from openworld.service.idempotency import IdempotencyStore
 from openworld.service.labels import Labels
 from openworld.service.live_model import check_serves, from_bytes
 from openworld.service.notifications import Notifications
-from openworld.service.operating_point import OperatingPoints
-from openworld.service.pool import Pool
+from openworld.service.pool import Clusters, Pool
+from openworld.service.quality import OperatingPoints, RecognizedSamples
 from openworld.service.recognition import Answers, Recognition
-from openworld.service.recognized import RecognizedSamples
 from openworld.service.replicas import Replicas
 from openworld.service.rescoring import Rescorer
-from openworld.service.results import Item, Refused
 from openworld.service.settings import WorldSettings
+from openworld.service.validation import Refused
 from openworld.store import Database, events
+from openworld.store.records import Item
 
 
 class World:

@@ -8,8 +8,8 @@ from PIL import Image
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.features.extractor import load_extractor
-from openworld.service.results import ClusterDraft
 from openworld.service.world import World
+from openworld.store.records import ClusterDraft
 
 NPY = "/v1/recognize.npy"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openworld.service.results import ClusterDraft
+from openworld.store.records import ClusterDraft
 
 
 def test_from_unknown_to_known_and_back(client, unknown, things):

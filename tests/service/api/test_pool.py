@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openworld.service.results import ClusterDraft, PoolFilter
+from openworld.store.records import ClusterDraft, PoolFilter
 
 
 def test_pages_follow_each_other_without_gap(client, unknown):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openworld.service.pages.unknowns import next_free
-from openworld.service.results import Cluster
+from openworld.store.records import Cluster
 
 
 def test_the_next_cluster_is_one_that_nobody_else_holds() -> None:

@@ -24,8 +24,8 @@ from openworld.data.npy_header import read_header
 from openworld.service.api.errors import Error
 from openworld.service.api.idempotency import DESCRIPTION, HEADER, MAX_LENGTH, IdempotentRequest, digest_of
 from openworld.service.api.recognize import check_batch, check_may_remember
-from openworld.service.results import Refused
 from openworld.service.state import get_state
+from openworld.service.validation import Refused
 
 PATH = "/v1/recognize.npy"
 ARROW = "application/vnd.apache.arrow.stream"

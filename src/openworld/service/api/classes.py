@@ -9,10 +9,11 @@ from fastapi import APIRouter, Depends, Path, Query
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Labeler, Viewer
-from openworld.service.results import ClassInfo, Outcome, Refused
+from openworld.service.classes import ClassInfo
+from openworld.service.event_log import Outcome
 from openworld.service.schemas import ClassBody, MergeClassesBody
 from openworld.service.state import Service
-from openworld.service.validation import check_name
+from openworld.service.validation import Refused, check_name
 
 router = APIRouter(prefix="/v1/classes", tags=["classes"], responses=errors(401, 403, 422, 429))
 

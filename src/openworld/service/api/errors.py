@@ -14,7 +14,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import Response
 
-from openworld.service.results import Conflict, NotFound, Refused
+from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.store import StorageError
 
 WorldError = Refused | NotFound | Conflict | OperationalError | InterfaceError | StorageError

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from openworld.service.api.errors import errors
 from openworld.service.auth.authorization import Viewer
-from openworld.service.results import Notification
+from openworld.service.notifications import Notification
 from openworld.service.state import Service, State
 
 router = APIRouter(prefix="/v1", tags=["events"], responses=errors(401, 403, 429))

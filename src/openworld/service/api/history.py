@@ -9,9 +9,12 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Labeler, Person, Viewer
-from openworld.service.results import Event, Outcome, Rescored, Version
+from openworld.service.event_log import Outcome
+from openworld.service.history import Event
+from openworld.service.rescoring import Rescored
 from openworld.service.schemas import CountChange, EventBody, Id, VersionComparison
 from openworld.service.state import Service, State
+from openworld.store.records import Version
 
 router = APIRouter(prefix="/v1", tags=["history"], responses=errors(401, 403, 422, 429))
 

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from openworld.service.auth.authorization import Person
+from openworld.service.event_log import Outcome
 from openworld.service.idempotency import IdempotencyKey
-from openworld.service.results import Outcome
 from openworld.service.state import Service, State
 
 HEADER = "Idempotency-Key"

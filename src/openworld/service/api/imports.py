@@ -16,14 +16,13 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from openworld.data.errors import DataError
-from openworld.service import uploads
 from openworld.service.api.errors import errors
 from openworld.service.api.exports import NDJSON
 from openworld.service.api.recognize import check_batch, printable
 from openworld.service.auth.authorization import Labeler
-from openworld.service.intake import Intake, IntakeSummary
-from openworld.service.results import Conflict, Refused
+from openworld.service.intake import ENDINGS, Intake, IntakeSummary, ending, open_upload
 from openworld.service.state import Service, State
+from openworld.service.validation import Conflict, Refused
 
 router = APIRouter(prefix="/v1", tags=["import"], responses=errors(400, 401, 403, 413, 422, 429))
 
@@ -70,8 +69,8 @@ def _keep(files: list[UploadFile], folder: Path) -> list[tuple[str, Path | None]
     kept: list[tuple[str, Path | None]] = []
     for number, file in enumerate(files):
         name = printable(file.filename) or f"file {number + 1}"
-        ending = uploads.ending(name)
-        path = None if ending is None else folder / f"{number}{ending}"
+        kind = ending(name)
+        path = None if kind is None else folder / f"{number}{kind}"
         if path is not None:
             with path.open("wb") as target:
                 shutil.copyfileobj(file.file, target)
@@ -93,8 +92,8 @@ def _take_all(service: State, intake: Intake, kept: list[tuple[str, Path | None]
 
 def _take(service: State, intake: Intake, name: str, path: Path | None) -> Iterator[IntakeSummary]:
     if path is None:
-        raise Refused(f"Files of this kind cannot be read. These can: {', '.join(uploads.ENDINGS)}.")
-    data = uploads.open_upload(path, name, takes_items=service.world.model.extractor is not None)
+        raise Refused(f"Files of this kind cannot be read. These can: {', '.join(ENDINGS)}.")
+    data = open_upload(path, name, takes_items=service.world.model.extractor is not None)
     most = service.settings.max_import
     if len(data) > most:
         raise Refused(f"It holds {len(data):,} samples; {most:,} are the most in one file. Send it in parts.")

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Path, Response
 
 from openworld.service.api.errors import errors
 from openworld.service.auth.authorization import Admin
-from openworld.service.results import Conflict, Key
 from openworld.service.schemas import KeyBody, NewKey
 from openworld.service.state import Service, State
+from openworld.service.validation import Conflict
+from openworld.store.records import Key
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], responses=errors(401, 403, 422, 429))
 

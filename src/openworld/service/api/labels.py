@@ -7,9 +7,10 @@ from fastapi import APIRouter
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Labeler, Viewer
-from openworld.service.recognized import Quality, Review
+from openworld.service.event_log import Outcome
+from openworld.service.labels import Preview, Progress
+from openworld.service.quality import Quality, Review
 from openworld.service.relabel import relabel
-from openworld.service.results import Outcome, Preview, Progress
 from openworld.service.schemas import (
     AcceptBody,
     DismissBody,

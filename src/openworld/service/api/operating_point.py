@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Viewer
-from openworld.service.operating_point import OperatingPoint
-from openworld.service.results import Outcome
+from openworld.service.event_log import Outcome
+from openworld.service.quality import OperatingPoint
 from openworld.service.schemas import ObjectiveBody, ObjectiveText
 from openworld.service.state import Service
 

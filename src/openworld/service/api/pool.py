@@ -11,9 +11,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Labeler, Viewer
-from openworld.service.clusters import Order
+from openworld.service.event_log import Outcome
 from openworld.service.inputs import media_type
-from openworld.service.results import Cluster, Outcome, PoolFilter, Sample, State
+from openworld.service.pool import Order
 from openworld.service.schemas import (
     ClusterList,
     GranularityBody,
@@ -25,6 +25,7 @@ from openworld.service.schemas import (
     SplitBody,
 )
 from openworld.service.state import Service
+from openworld.store.records import Cluster, PoolFilter, Sample, State
 
 # Whole prefixes here: metrics are by the path of the innermost route.
 router = APIRouter(responses=errors(401, 403, 422, 429))

@@ -21,9 +21,11 @@ from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.api.request_bodies import SMALL
 from openworld.service.auth.authorization import Labeler, Person, Viewer
-from openworld.service.results import Item, Outcome, Refused
+from openworld.service.event_log import Outcome
 from openworld.service.schemas import LearnBody, RecognizeBody, Recognized
 from openworld.service.state import Service, State
+from openworld.service.validation import Refused
+from openworld.store.records import Item
 
 router = APIRouter(prefix="/v1", tags=["recognize and learn"], responses=errors(400, 401, 403, 413, 422, 429))
 

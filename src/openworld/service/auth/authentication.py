@@ -16,9 +16,9 @@ from fastapi.concurrency import run_in_threadpool
 from openworld.service.auth.authorization import Person, RateLimit
 from openworld.service.auth.keys import ApiKeys
 from openworld.service.auth.sessions import COOKIE, Sessions
-from openworld.service.results import Key, Role
 from openworld.service.settings import ServiceSettings
 from openworld.service.validation import check_name
+from openworld.store.records import Key, Role
 
 LOCAL = "local"
 

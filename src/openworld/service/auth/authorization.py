@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from fastapi import Depends, Request
 
-from openworld.service.results import Role
+from openworld.store.records import Role
 
 if TYPE_CHECKING:
     from openworld.service.auth.authentication import Authenticator

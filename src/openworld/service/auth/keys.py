@@ -6,9 +6,9 @@ from typing import get_args
 
 from sqlalchemy.exc import IntegrityError
 
-from openworld.service.results import Conflict, Key, NotFound, Refused, Role
-from openworld.service.validation import check_name
+from openworld.service.validation import Conflict, NotFound, Refused, check_name
 from openworld.store import Database, keys
+from openworld.store.records import Key, Role
 
 
 class ApiKeys:

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
+from openworld.service.classes import ClassInfo
 from openworld.service.pages.page import page, person, render, world_of
-from openworld.service.results import ClassInfo, NotFound, PoolFilter, Sample
+from openworld.service.validation import NotFound
 from openworld.service.world import World
+from openworld.store.records import PoolFilter, Sample
 
 _CARDS = 48
 _EXAMPLES = 5

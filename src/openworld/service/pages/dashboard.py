@@ -11,9 +11,9 @@ from fastapi.responses import HTMLResponse
 from openworld.service.pages import charts
 from openworld.service.pages.data import EXPORTS
 from openworld.service.pages.page import page, person, render, world_of
-from openworld.service.results import Conflict, NotFound, Refused
 from openworld.service.schemas import Id
 from openworld.service.state import get_state
+from openworld.service.validation import Conflict, NotFound, Refused
 
 _VERSIONS = 20
 _RANGES = {600: "10 minutes", 1800: "30 minutes", 3600: "1 hour", 21600: "6 hours"}

@@ -7,8 +7,8 @@ from fastapi.responses import HTMLResponse
 
 from openworld.features.extractor import Kind
 from openworld.service.pages.page import page, world_of
-from openworld.service.results import Conflict
 from openworld.service.state import get_state
+from openworld.service.validation import Conflict
 
 router = APIRouter()
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from openworld.service.events import UNDOABLE_KINDS, event_of
+from openworld.service.history import Event
 from openworld.service.pages.page import page, person, render, world_of
-from openworld.service.results import Event
 from openworld.service.schemas import Id
 
 _AT_ONCE = 50

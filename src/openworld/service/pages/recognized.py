@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from openworld.service.pages.page import page, render, world_of
-from openworld.service.results import PoolFilter
 from openworld.service.world import World
+from openworld.store.records import PoolFilter
 
 _CARDS = 48
 _PREVIEWED = 6

@@ -16,8 +16,9 @@ from PIL import Image
 from openworld.data.letters import SIDE, Letters
 from openworld.service.inputs import media_type
 from openworld.service.pages.page import page, person, render
-from openworld.service.results import Conflict, Item, Refused
 from openworld.service.state import State, get_state
+from openworld.service.validation import Conflict, Refused
+from openworld.store.records import Item
 
 router = APIRouter()
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
-from openworld.service.clusters import Order
 from openworld.service.pages.data import kind_of
 from openworld.service.pages.page import numbers, page, person, render, world_of
-from openworld.service.results import Cluster, PoolFilter
+from openworld.service.pool import Order
 from openworld.service.schemas import Id
 from openworld.service.state import get_state
 from openworld.service.world import World
+from openworld.store.records import Cluster, PoolFilter
 
 _CARDS = 48
 _PREVIEWED = 6

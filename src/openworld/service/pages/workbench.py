@@ -13,9 +13,10 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from openworld.service.pages.page import numbers, page, person, render, world_of
-from openworld.service.results import Near, NotFound, PoolFilter, Refused, Sample
 from openworld.service.schemas import Id
+from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
+from openworld.store.records import Near, PoolFilter, Sample
 
 PAGE = 120
 _OPTIONS = 9  # one for each digit key

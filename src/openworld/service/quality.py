@@ -1,4 +1,4 @@
-"""Recognized samples: people review some of them, which corrects the model and estimates its accuracy."""
+"""Quality: how often recognition is right, by reviews of recognized samples, and how strictly it rejects."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from typing import Any
 
 from scipy.stats import binomtest
 
-from openworld.service.event_log import EventLog
-from openworld.service.events import FeedbackEvent
+from openworld.recognition import OpenWorldRecognizer, parse_objective
+from openworld.recognition.threshold import Objective
+from openworld.service.event_log import EventLog, Outcome
+from openworld.service.events import FeedbackEvent, ObjectiveEvent
 from openworld.service.labels import Labels
-from openworld.service.results import Conflict, Outcome, Refused
+from openworld.service.live_model import Model
 from openworld.service.undo import events_in_effect
-from openworld.store import events
+from openworld.service.validation import Conflict, Refused
+from openworld.store import events, pool
 from openworld.store.pool import count_answers
+from openworld.store.records import PoolFilter
+from openworld.store.samples import POOL, Features, features_of, find
+
+_NEWEST = 2000  # samples of a kind that a preview looks at
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ class RecognizedSamples:
 
     def confused_with(self, label: str) -> list[Confusion]:
         """Return what reviews say a class is confused with, most often first."""
-        rows = [row for payload in self._payloads() for row in _rows(payload)]
+        rows = [row for payload in self._payloads() for row in _review_rows(payload)]
         wrong = Counter((answer, true) for answer, true, _ in rows if answer != true)
         others = {true for answer, true in wrong if answer == label} | {
             a for a, true in wrong if true == label
@@ -138,7 +145,7 @@ class RecognizedSamples:
 
     def quality(self) -> list[Quality]:
         """Estimate how often recognition is right: first of all classes together, then of each class."""
-        rows = [row for payload in self._payloads() for row in _rows(payload)]
+        rows = [row for payload in self._payloads() for row in _review_rows(payload)]
         answers = sorted({answer for answer, _, _ in rows})
         return [
             _quality(None, rows),
@@ -146,7 +153,7 @@ class RecognizedSamples:
         ]
 
 
-def _rows(payload: Any) -> Iterable[tuple[str, str | None, bool]]:
+def _review_rows(payload: Any) -> Iterable[tuple[str, str | None, bool]]:
     return zip(payload["answers"], payload["labels"], payload["random"], strict=True)
 
 
@@ -157,3 +164,132 @@ def _quality(label: str | None, rows: Sequence[tuple[str, str | None, bool]]) ->
     return Quality(
         label, Share.of_counts(right, len(drawn)), Share.of_counts(accepted, len(drawn)), len(rows)
     )
+
+
+# -- the operating point --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ObjectivePreview:
+    """What another objective would change, counted on the newest samples of each kind, 2,000 at most.
+
+    Attributes
+    ----------
+    objective : str
+    threshold : float
+    pending, would_be_known : int
+        Samples in the pool, and how many of them would leave it.
+    recognized, would_be_unknown : int
+        Recognized samples that were kept, and how many of them would be unknown.
+    reviewed, wrong_now, wrong_then : int
+        Recognized samples that a person has reviewed, and how many the model answers wrongly, now and then:
+        it names another class than the right one, or a class where there is none.
+    """
+
+    objective: str
+    threshold: float
+    pending: int
+    would_be_known: int
+    recognized: int
+    would_be_unknown: int
+    reviewed: int
+    wrong_now: int
+    wrong_then: int
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """The objective in force, and what another would change, where one was given.
+
+    `objective` is None for a model that has no objective, only a threshold.
+    """
+
+    objective: str | None
+    threshold: float
+    model_version: int
+    preview: ObjectivePreview | None = None
+
+
+class OperatingPoints:
+    """The operating point of the live model."""
+
+    def __init__(self, log: EventLog, recognized: RecognizedSamples) -> None:
+        self._log, self._recognized = log, recognized
+
+    def get(self, preview: str | None = None) -> OperatingPoint:
+        """Return the operating point in force; with an objective, also what that would change."""
+        wanted = None if preview is None else _parsed_objective(preview)
+        with self._log.model.reading() as (model, version):
+            objective = str(model.objective) if isinstance(model, OpenWorldRecognizer) else None
+            found = None if wanted is None else self._preview(_adjustable(model), wanted)
+            return OperatingPoint(objective, model.threshold_, version, found)
+
+    def _preview(self, model: OpenWorldRecognizer, objective: Objective) -> ObjectivePreview:
+        pending, recognized, reviewed, truths = self._samples()
+        try:
+            other = model.with_objective(objective)
+        except ValueError as error:  # no threshold reaches it
+            raise Refused(str(error)) from error
+        return ObjectivePreview(
+            str(objective),
+            other.threshold_,
+            len(pending),
+            len(pending) - _n_unknown(other, pending),
+            len(recognized),
+            _n_unknown(other, recognized),
+            len(reviewed),
+            _n_wrong(model, reviewed, truths),
+            _n_wrong(other, reviewed, truths),
+        )
+
+    def move(self, objective: str, who: str) -> Outcome:
+        """Move the operating point to where an objective asks for, as an event that can be undone."""
+        wanted = str(_parsed_objective(objective))
+        with self._log.exclusive():
+            with self._log.model.reading() as (model, version):
+                if str(_adjustable(model).objective) == wanted:
+                    return Outcome(None, ObjectiveEvent.kind, version)
+            return self._log.append(ObjectiveEvent(wanted), who)
+
+    def _samples(self) -> tuple[Features, Features, Features, list[str | None]]:
+        """Return features of pending, kept and reviewed samples, and the right labels of the last."""
+        truths = self._recognized.reviewed(_NEWEST)
+        with self._log.database.read() as connection:
+            newest = [PoolFilter(state, newest_first=True) for state in POOL]
+            pending, recognized = (
+                features_of(connection, pool.ids(connection, where, _NEWEST)) for where in newest
+            )
+            left = find(connection, list(truths))  # others were erased
+            reviewed = features_of(connection, list(left))
+        return pending, recognized, reviewed, [truths[i] for i in left]
+
+
+def _parsed_objective(text: str) -> Objective:
+    try:
+        return parse_objective(text)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def _adjustable(model: Model) -> OpenWorldRecognizer:
+    if not isinstance(model, OpenWorldRecognizer):
+        raise Conflict(f"A {type(model).__name__} has no operating point to move: its threshold is fixed.")
+    return model
+
+
+def _n_unknown(model: Model, features: Features) -> int:
+    return sum(answer is None for answer in _answers(model, features))
+
+
+def _n_wrong(model: Model, features: Features, truths: Sequence[str | None]) -> int:
+    """Count the samples that are accepted as another class than the right one."""
+    pairs = zip(_answers(model, features), truths, strict=True)
+    return sum(answer is not None and answer != truth for answer, truth in pairs)
+
+
+def _answers(model: Model, features: Features) -> list[str | None]:
+    if not len(features):
+        return []
+    judgement = model.judge(features, 1)
+    pairs = zip(judgement.labels.tolist(), judgement.accepted.tolist(), strict=True)
+    return [label if accepted else None for label, accepted in pairs]
