@@ -17,7 +17,7 @@ def main() -> None:
     from openworld import OpenWorldRecognizer
     from openworld.data.streams import open_stream
     from openworld.distributed import class_statistics, fit
-    from openworld.distributed.cluster import Cluster, local_cluster
+    from openworld.distributed.cluster import DaskEngine, local_cluster
     from openworld.distributed.engine import Engine, Here
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -53,7 +53,7 @@ def main() -> None:
             ):
                 client.wait_for_workers(n_workers)
                 client.run(_warm_up)
-                seconds = timed(Cluster(client))
+                seconds = timed(DaskEngine(client))
             print(
                 f"{n_workers} worker{'s' * (n_workers > 1)}: statistics {seconds[0]:.2f} s "
                 f"({alone[0] / seconds[0]:.2f} times the speed of one thread), fit {seconds[1]:.2f} s "

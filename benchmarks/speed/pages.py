@@ -18,7 +18,7 @@ from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.service.app import create_app
 from openworld.service.settings import ServiceSettings
 from openworld.service.world import World
-from openworld.store.records import ClusterDraft, Item
+from openworld.store.records import ClusterDraft, SampleContent
 
 N_FEATURES = 128
 ROUNDS = 10
@@ -44,7 +44,7 @@ def _world(folder: str, n: int) -> World:
     for start in range(0, n, 2000):
         size = min(2000, n - start)
         X = (10 + 5 * random.normal(size=(size, N_FEATURES))).astype(np.float32)
-        items = [Item("image", None, f"{start + i}.jpg", bytes(8000)) for i in range(size)]
+        items = [SampleContent("image", None, f"{start + i}.jpg", bytes(8000)) for i in range(size)]
         ids += [i for i in world.recognize(X, items).sample_ids if i is not None]
     large, rest = ids[: n // 5], ids[n // 5 : -n // 20]
     world.clusters.replace(

@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 
 from openworld.baselines.ncm_forest import (
     Forest,
+    MeanSplit,
     NCMForest,
-    Split,
     Tree,
     best_split,
     impurity,
@@ -38,7 +38,7 @@ def test_contract(check: Any) -> None:
 
 
 def test_split_sends_a_sample_to_the_side_of_its_nearest_mean() -> None:
-    split = Split(np.array([[0.0, 0], [10, 0], [0, 10]]), np.array([True, False, True]), 1, 2)
+    split = MeanSplit(np.array([[0.0, 0], [10, 0], [0, 10]]), np.array([True, False, True]), 1, 2)
     asked = np.array([[1.0, 1], [9, 2], [2, 9], [5.1, 0], [4.9, 0]])
     assert split.goes_left(asked).tolist() == [True, False, True, False, True]
 
@@ -82,7 +82,7 @@ def test_leaves_against_brute_force() -> None:
     for tree in forest.trees:
         for row, sample in enumerate(X[300:340]):
             node = tree.nodes[0]
-            while isinstance(node, Split):
+            while isinstance(node, MeanSplit):
                 nearest = np.argmin(np.linalg.norm(node.means - sample, axis=1))
                 node = tree.nodes[node.left if node.is_left[nearest] else node.right]
             total[row] += np.bincount(y[:300][node], minlength=4) / len(node)
@@ -92,7 +92,7 @@ def test_leaves_against_brute_force() -> None:
 def test_every_sample_is_in_one_leaf_and_leaves_are_small_or_pure() -> None:
     X, y = digits()
     for tree in grown(X, y).trees:
-        leaves = [node for node in tree.nodes if not isinstance(node, Split)]
+        leaves = [node for node in tree.nodes if not isinstance(node, MeanSplit)]
         assert sorted(np.concatenate(leaves)) == list(range(len(X)))
         assert all(len(leaf) < 10 or len(set(y[leaf])) == 1 for leaf in leaves)
 
@@ -107,7 +107,7 @@ def test_growing_keeps_old_splits_and_the_old_forest() -> None:
     for tree, larger in zip(before.trees, after.trees, strict=True):
         assert len(larger.nodes) > len(tree.nodes)
         for node, same in zip(tree.nodes, larger.nodes, strict=False):
-            assert not isinstance(node, Split) or node is same
+            assert not isinstance(node, MeanSplit) or node is same
     assert np.mean(after(X).argmax(axis=1) == y) > 0.95
 
 

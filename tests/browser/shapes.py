@@ -14,7 +14,7 @@ from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.data.letters import Letters
 from openworld.service.settings import WorldSettings
 from openworld.service.world import World
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 KNOWN = ("circle", "square", "cross")
 UNKNOWN = {"triangle": 14, "ell": 11, "bars": 9, "wave": 8}
@@ -60,13 +60,13 @@ def features(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     return Letters(images, names, names).frequencies
 
 
-def items(images: NDArray[np.uint8], source: str) -> list[Item]:
+def items(images: NDArray[np.uint8], source: str) -> list[SampleContent]:
     """Return the drawings as small PNG pictures."""
     found = []
     for image in images:
         file = io.BytesIO()
         Image.fromarray(255 - image).resize((84, 84), Image.Resampling.NEAREST).save(file, "PNG")
-        found.append(Item("image", None, source, file.getvalue()))
+        found.append(SampleContent("image", None, source, file.getvalue()))
     return found
 
 

@@ -21,9 +21,9 @@ def test_a_script_as_a_name_is_text_on_every_page(site: Any, tabs: Any) -> None:
     world.classes.describe(label, EVIL, EVIL[:60])
     world.labels.dismiss(ids[14:16], EVIL, EVIL[:60])
     images = shapes["draw"]("bars", 3, 8)
-    from openworld.store.records import Item
+    from openworld.store.records import SampleContent
 
-    world.recognize(shapes["features"](images), [Item("text", EVIL, EVIL)] * 3)
+    world.recognize(shapes["features"](images), [SampleContent("text", EVIL, EVIL)] * 3)
     site.service.clustering.run_once()
     bars = world.pool.page(limit=1000).samples[-1]
     paths = [

@@ -9,7 +9,7 @@ import numpy as np
 from playwright.sync_api import expect
 
 from openworld.service.settings import ServiceSettings
-from openworld.store.records import ClusterDraft, Item
+from openworld.store.records import ClusterDraft, SampleContent
 
 
 def test_lasso_on_the_map(site: Any, tabs: Any) -> None:
@@ -192,7 +192,7 @@ def test_texts_are_sentences(site: Any, tabs: Any) -> None:
     shapes = site.shapes
     features = shapes["features"](shapes["draw"]("ell", 2, 6))
     ids = site.world.recognize(
-        features, [Item("text", "The quick brown fox."), Item("text", "jumps")]
+        features, [SampleContent("text", "The quick brown fox."), SampleContent("text", "jumps")]
     ).sample_ids
     (cluster,) = site.world.clusters.replace([ClusterDraft(ids, ids[0])])
     page = tabs(site).open(f"/unknowns/group?cluster={cluster}")

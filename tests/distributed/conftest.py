@@ -14,7 +14,7 @@ from PIL import Image
 import distributed
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
-from openworld.distributed.cluster import Cluster
+from openworld.distributed.cluster import DaskEngine
 
 N, D, K = 2600, 6, 8
 
@@ -33,10 +33,10 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture
-def engine(cluster: Any) -> Iterator[Cluster]:
+def engine(cluster: Any) -> Iterator[DaskEngine]:
     with distributed.Client(cluster, direct_to_workers=True, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=60)
-        yield Cluster(client)
+        yield DaskEngine(client)
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from openworld import (
-    EuclideanMetric,
-    NearestClassMean,
-    OpenWorldRecognizer,
-)
+from openworld import EuclideanMetric, NearestClassMean, OpenWorldRecognizer
 from openworld.data.stream import Stream
-from openworld.distributed import (
-    recognize,
-)
+from openworld.distributed import recognize
 from openworld.samples import Extraction
 
 Data = tuple[np.ndarray, np.ndarray]

@@ -8,17 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openworld import (
-    NCMMetric,
-    NearestNonOutlier,
-    OpenWorldRecognizer,
-)
+from openworld import NCMMetric, NearestNonOutlier, OpenWorldRecognizer
 from openworld.data.stream import Stream
-from openworld.distributed import (
-    Checkpoint,
-    fit,
-    learn,
-)
+from openworld.distributed import Checkpoint, fit, learn
 from openworld.distributed.engine import PARTS_IN_A_SUM
 from openworld.samples import Extraction
 

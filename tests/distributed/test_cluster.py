@@ -34,7 +34,7 @@ from openworld.distributed import (
     recognize,
     write_features,
 )
-from openworld.distributed.cluster import Cluster
+from openworld.distributed.cluster import DaskEngine
 from openworld.recognition import ClassStatistics
 from openworld.samples import Extraction, open_samples
 
@@ -55,7 +55,7 @@ def same(a: ClassStatistics, b: ClassStatistics) -> bool:
     )
 
 
-def test_statistics(engine: Cluster, stream: Stream, data: Data) -> None:
+def test_statistics(engine: DaskEngine, stream: Stream, data: Data) -> None:
     found = class_statistics(stream, engine)
     assert same(found, class_statistics(stream, HERE))
     whole = ClassStatistics("pooled").add(*data)
@@ -64,7 +64,7 @@ def test_statistics(engine: Cluster, stream: Stream, data: Data) -> None:
     assert np.allclose(found.scatter, whole.scatter, rtol=1e-10, atol=1e-10)
 
 
-def test_open_world_recognizer(engine: Cluster, stream: Stream, data: Data) -> None:
+def test_open_world_recognizer(engine: DaskEngine, stream: Stream, data: Data) -> None:
     there, here = (
         fit(OpenWorldRecognizer(n_lifted=0), stream, where, held_in_memory=0).model
         for where in (engine, HERE)
@@ -80,7 +80,7 @@ def test_open_world_recognizer(engine: Cluster, stream: Stream, data: Data) -> N
 
 @pytest.mark.parametrize("kind", [NearestNonOutlier, SoftmaxThreshold])
 def test_metric_and_calibration_of_the_recognizers_by_means(
-    engine: Cluster, stream: Stream, data: Data, kind: Any
+    engine: DaskEngine, stream: Stream, data: Data, kind: Any
 ) -> None:
     there, here = (
         fit(kind(NCMMetric(3, max_iter=4)), stream, where, held_in_memory=0).model for where in (engine, HERE)
@@ -90,13 +90,13 @@ def test_metric_and_calibration_of_the_recognizers_by_means(
     assert np.array_equal(answers(there, stream, engine), answers(here, stream, HERE))
 
 
-def test_adaptive_metric(engine: Cluster, stream: Stream) -> None:
+def test_adaptive_metric(engine: DaskEngine, stream: Stream) -> None:
     there, here = (fit_metric(AdaptiveMetric(standardize=True), stream, where) for where in (engine, HERE))
     assert same(there.statistics_, here.statistics_)
     assert np.array_equal(there.whitening_.map, here.whitening_.map)
 
 
-def test_the_scheduler_sees_references_only(engine: Cluster, stream: Stream) -> None:
+def test_the_scheduler_sees_references_only(engine: DaskEngine, stream: Stream) -> None:
     """Nothing as large as a part's samples is in what the scheduler is told to run."""
     from distributed.protocol import serialize
 
@@ -125,7 +125,7 @@ class Slow:
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(
-    engine: Cluster, stream: Stream, tmp_path: Path
+    engine: DaskEngine, stream: Stream, tmp_path: Path
 ) -> None:
     expected = class_statistics(stream, HERE)
     seen = tmp_path / "seen"
@@ -151,7 +151,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
 
 
 def test_all_workers_killed_and_the_model_is_sent_again(
-    engine: Cluster, stream: Stream, data: Data, tmp_path: Path
+    engine: DaskEngine, stream: Stream, data: Data, tmp_path: Path
 ) -> None:
     model = NearestNonOutlier(EuclideanMetric(), tau=2.0).fit(*data)
     seen = tmp_path / "seen"
@@ -165,7 +165,7 @@ def test_all_workers_killed_and_the_model_is_sent_again(
     assert np.array_equal(np.concatenate([first.answers, *rest]), model.predict(data[0]))
 
 
-def test_a_bad_part_is_named(engine: Cluster, tmp_path: Path, data: Data) -> None:
+def test_a_bad_part_is_named(engine: DaskEngine, tmp_path: Path, data: Data) -> None:
     X = data[0].copy()
     X[700, 1] = np.inf
     np.save(tmp_path / "bad.npy", X)
@@ -179,13 +179,13 @@ def test_a_bad_part_is_named(engine: Cluster, tmp_path: Path, data: Data) -> Non
         list(recognize(OpenWorldRecognizer(n_lifted=0).fit(*data), bad, engine))
 
 
-def test_files_at_an_address(engine: Cluster, stream: Stream, tmp_path: Path) -> None:
+def test_files_at_an_address(engine: DaskEngine, stream: Stream, tmp_path: Path) -> None:
     remote = open_stream(f"file://{tmp_path}/x.npy", batch_bytes=50 * 24, part_bytes=130 * 24)
     assert remote.parts[0].path.startswith("file://")
     assert same(class_statistics(remote, engine), class_statistics(stream, HERE))
 
 
-def test_features_of_pictures(engine: Cluster, tmp_path: Path) -> None:
+def test_features_of_pictures(engine: DaskEngine, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for i in range(12):
         folder = tmp_path / "pictures" / ("odd" if i % 2 else "even")
@@ -211,9 +211,9 @@ def test_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-def test_connect_to_an_address(cluster: Any, engine: Cluster, stream: Stream) -> None:
+def test_connect_to_an_address(cluster: Any, engine: DaskEngine, stream: Stream) -> None:
     with connect(cluster.scheduler_address) as found:
-        assert isinstance(found, Cluster)
+        assert isinstance(found, DaskEngine)
         assert same(class_statistics(stream, found), class_statistics(stream, HERE))
     with connect(None) as found:
         assert found is HERE

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from openworld.data.streams import open_stream
-from openworld.distributed import (
-    write_features,
-)
+from openworld.distributed import write_features
 from openworld.samples import Extraction, open_samples
 
 Data = tuple[np.ndarray, np.ndarray]

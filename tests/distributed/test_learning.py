@@ -10,24 +10,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from openworld import (
-    EuclideanMetric,
-    NCMMetric,
-    NearestNonOutlier,
-    OpenWorldRecognizer,
-)
+from openworld import EuclideanMetric, NCMMetric, NearestNonOutlier, OpenWorldRecognizer
 from openworld.data.errors import DataError
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
-from openworld.distributed import (
-    HERE,
-    class_statistics,
-    fit,
-    fit_metric,
-    learn,
-    recognize,
-    sampling,
-)
+from openworld.distributed import HERE, class_statistics, fit, fit_metric, learn, recognize, sampling
 from openworld.distributed.engine import PARTS_IN_A_SUM, Here
 from openworld.recognition import ClassStatistics
 from openworld.samples import Extraction, open_samples

@@ -10,16 +10,10 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.special import log_softmax
 
-from openworld import (
-    AdaptiveMetric,
-    NCMMetric,
-)
+from openworld import AdaptiveMetric, NCMMetric
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
-from openworld.distributed import (
-    fit_metric,
-    sampling,
-)
+from openworld.distributed import fit_metric, sampling
 from openworld.distributed.metrics import held_out_share
 from openworld.recognition.metric.passes import Gradient, Place
 from openworld.samples import Extraction

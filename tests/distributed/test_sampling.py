@@ -8,10 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from openworld.data.streams import open_stream
-from openworld.distributed import (
-    HERE,
-    sampling,
-)
+from openworld.distributed import HERE, sampling
 from openworld.samples import Extraction
 
 Data = tuple[np.ndarray, np.ndarray]

@@ -14,7 +14,7 @@ from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier
 from openworld.data.dataset import Dataset
 from openworld.evaluation import recognizers
 from openworld.evaluation.experiment import Experiment
-from openworld.evaluation.protocol import CLOSED, OPEN, RANKED, Outcome, array_bytes, run_protocol
+from openworld.evaluation.protocol import CLOSED, OPEN, RANKED, ProtocolResult, array_bytes, run_protocol
 from openworld.evaluation.run import run_experiment
 
 EXPERIMENT = Experiment(
@@ -180,7 +180,7 @@ def test_nothing_leaks(
         assert sum(map(len, groups)) == len(set().union(*groups)), "a group is in two parts"
 
 
-def cells(outcome: Outcome) -> dict[tuple[int, int, float, str], float]:
+def cells(outcome: ProtocolResult) -> dict[tuple[int, int, float, str], float]:
     """The values that depend on the answers alone."""
     rows = [row for row in outcome.rows if row["measure"] != "model_mib"]
     found = {(row["K"], row["U"], row["tau_factor"], row["measure"]): row["value"] for row in rows}

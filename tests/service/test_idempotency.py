@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from openworld.service.event_log import Outcome
+from openworld.service.event_log import EventOutcome
 from openworld.service.idempotency import IdempotencyKey
 from openworld.service.validation import Refused
 from openworld.service.world import World
@@ -26,7 +26,7 @@ def _kinds(world: World) -> list[str]:
 
 
 def test_the_second_time_is_answered_as_the_first(world: World, things: Draw) -> None:
-    def learn() -> Outcome:
+    def learn() -> EventOutcome:
         return world.labels.learn(things(5, 3), ["five"] * 3, "ann")
 
     first = world.idempotency.run(KEY, learn)
@@ -58,7 +58,7 @@ def test_another_server_and_one_that_starts_again_know_it(
 def test_many_at_the_same_moment_are_one(world: World, things: Draw) -> None:
     for kind in range(3, 9):
         world.labels.learn(things(kind, 2), [f"k{kind}"] * 2, "ann")
-    found: list[Outcome] = []
+    found: list[EventOutcome] = []
 
     def undo() -> None:
         found.append(world.idempotency.run(KEY, lambda: world.history.undo("ann")))

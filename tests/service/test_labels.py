@@ -15,7 +15,7 @@ from openworld.recognition import ColdStartRecognizer
 from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
 from openworld.store import events
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 Draw = Callable[..., NDArray[np.float32]]
 SECRET = "the only place with these words"
@@ -28,7 +28,7 @@ def first() -> Any:
 def fill(world: World, things: Draw, leave_out: int | None = None) -> list[int]:
     """Name three clusters of ten, correct one sample, and return the samples; one may be left out."""
     X = np.vstack([things(kind, 10) for kind in range(3)])
-    items = [Item("text", SECRET if i == 13 else f"text {i}", "door") for i in range(30)]
+    items = [SampleContent("text", SECRET if i == 13 else f"text {i}", "door") for i in range(30)]
     ids = [i for i in world.recognize(X, items).sample_ids if i is not None]
     for start, label in ((0, "a"), (10, "b"), (20, "c")):
         chosen = [ids[i] for i in range(start, start + 10) if i != leave_out]

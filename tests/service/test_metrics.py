@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from openworld.recognition import Judgement
 from openworld.service.metrics import Drift, DriftTest, Metrics
-from openworld.service.recognition import Answers
+from openworld.service.recognition import RecognitionResult
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def _values(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def _answers(decisions: list[float]) -> Answers:
+def _answers(decisions: list[float]) -> RecognitionResult:
     labels = ["a" if value > 0 else None for value in decisions]
     decision, none = np.array(decisions), np.zeros((len(labels), 0))
     judged = Judgement(np.array(labels), decision > 0, decision, np.zeros(len(labels)), none, none, none, 1.0)
-    return Answers(judged, labels, [None] * len(labels), 7)
+    return RecognitionResult(judged, labels, [None] * len(labels), 7)
 
 
 def test_periods_and_drift(world):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import NotFound
 from openworld.service.world import World
-from openworld.store.records import ClusterDraft, Item, PoolFilter
+from openworld.store.records import ClusterDraft, PoolFilter, SampleContent
 
 Draw = Callable[..., NDArray[np.float32]]
 
@@ -66,7 +66,7 @@ def test_previews_are_bounded_and_the_thumbnail_takes_their_place(url: str, mode
     with World.open(url, models("nno"), settings) as world:
         ids = []
         for seed in range(4):
-            item = Item("image", thumbnail=b"small", preview=b"large")
+            item = SampleContent("image", thumbnail=b"small", preview=b"large")
             (sample_id,) = world.recognize(things(5, 1, seed), [item]).sample_ids
             ids.append(sample_id)
         assert [world.pool.preview(i) for i in ids] == [b"small"] + [b"large"] * 3

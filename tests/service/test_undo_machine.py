@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
 from openworld.model_file.documents import describe
-from openworld.service.event_log import Outcome
+from openworld.service.event_log import EventOutcome
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
@@ -72,7 +72,7 @@ class UndoMachine(RuleBasedStateMachine):
         assert outcome.model_version == len(self.lists)
         self.lists.append([*self.lists[-1], (outcome.event_id, act)])
 
-    def _do(self, act: Act, who: str) -> Outcome:
+    def _do(self, act: Act, who: str) -> EventOutcome:
         match act:
             case ("learn", (X, label)):
                 return self.world.labels.learn(X, [label] * len(X), who)

@@ -19,7 +19,7 @@ from openworld.service.settings import WorldSettings
 from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
 from openworld.store import StorageError
-from openworld.store.records import ClusterDraft, Item, PoolFilter
+from openworld.store.records import ClusterDraft, PoolFilter, SampleContent
 
 Draw = Callable[..., NDArray[np.float32]]
 Models = Callable[[str], Any]
@@ -61,7 +61,7 @@ def test_the_nearest_classes_have_the_memberships_of_the_recognizer(
 
 def test_from_unknown_to_learnt_to_recognized(world: World, things: Draw) -> None:
     answers = world.recognize(
-        np.vstack([things(0), things(5)]), [Item(), Item(source="door", thumbnail=b"p")]
+        np.vstack([things(0), things(5)]), [SampleContent(), SampleContent(source="door", thumbnail=b"p")]
     )
     assert (answers.labels, answers.model_version) == (["a", None], 0)
     known, unknown = answers.rows()
@@ -164,7 +164,7 @@ def test_names_are_refused_before_anything_is_written(world: World, things: Draw
     with pytest.raises(Refused, match="NaN"):
         world.recognize([[np.nan, 0, 0, 0]])
     with pytest.raises(Refused, match="no text"):
-        world.recognize(things(6), [Item("text", "\0")])
+        world.recognize(things(6), [SampleContent("text", "\0")])
     assert (world.history.events(), world.model.version, world.pool.count()) == ([], 0, 1)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.service.event_log import Outcome
+from openworld.service.event_log import EventOutcome
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
@@ -47,7 +47,7 @@ def _recognize(world: World, seed: int) -> None:
         _tell("stored", [sample for sample in answers.sample_ids if sample is not None])
 
 
-def _act(world: World, chance: random.Random, number: int) -> Outcome:
+def _act(world: World, chance: random.Random, number: int) -> EventOutcome:
     kind, name = chance.randrange(3, 12), f"k{chance.randrange(3, 12)}"
     match chance.randrange(8):
         case 0:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from openworld.store import Database, clusters, pool, samples
-from openworld.store.records import ClusterDraft, Item, PoolFilter
+from openworld.store.records import ClusterDraft, PoolFilter, SampleContent
 from openworld.store.samples import NewSample, Verdict
 
 
@@ -19,7 +19,7 @@ def ids(database: Database) -> list[int]:
         return samples.store(
             database,
             connection,
-            [NewSample(np.array([float(i)]), Item(), verdict, "pending") for i in range(8)],
+            [NewSample(np.array([float(i)]), SampleContent(), verdict, "pending") for i in range(8)],
         )
 
 

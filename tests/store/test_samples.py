@@ -13,22 +13,22 @@ from sqlalchemy import update
 
 from openworld.store import Database, labels, pool, samples, tables
 from openworld.store.labels import GivenState
-from openworld.store.records import Item, Near, PoolFilter, Sample, State
+from openworld.store.records import ClassDistance, PoolFilter, Sample, SampleContent, SampleState
 from openworld.store.samples import NewSample, Verdict
 
-NEAREST = (Near("cat", 0.1 + 0.2, 1 / 3), Near("dog", 1e300, 0.0))
+NEAREST = (ClassDistance("cat", 0.1 + 0.2, 1 / 3), ClassDistance("dog", 1e300, 0.0))
 
 
 def _new(
     value: float,
     *,
-    item: Item | None = None,
-    nearest: tuple[Near, ...] = NEAREST,
-    state: State = "pending",
+    item: SampleContent | None = None,
+    nearest: tuple[ClassDistance, ...] = NEAREST,
+    state: SampleState = "pending",
     seen: int = 1,
 ) -> NewSample:
     verdict = Verdict(None, -0.5, 0.25, nearest, 3)
-    return NewSample(np.array([value, 1.5], dtype=np.float32), item or Item(), verdict, state, seen)
+    return NewSample(np.array([value, 1.5], dtype=np.float32), item or SampleContent(), verdict, state, seen)
 
 
 def _store(database: Database, *new: NewSample) -> list[int]:
@@ -53,7 +53,7 @@ def _pages(database: Database, where: PoolFilter, limit: int = 3) -> list[int]:
 
 
 def test_what_is_stored_comes_back_exactly(database: Database) -> None:
-    item = Item("text", "a <script> of ü", "mail", b"\x89PNG\x00")
+    item = SampleContent("text", "a <script> of ü", "mail", b"\x89PNG\x00")
     (sample_id,) = _store(database, _new(0.1, item=item))
     found = _find(database, sample_id)
     assert (found.kind, found.text, found.source) == ("text", item.text, "mail")
@@ -71,7 +71,10 @@ def test_samples_stored_before_there_were_memberships_are_read(database: Databas
     (sample_id,) = _store(database, _new(0.1))
     with database.write() as connection:
         connection.execute(update(tables.samples).values(nearest=[["cat", 0.5], ["dog", 2.0]]))
-    assert _find(database, sample_id).nearest == (Near("cat", 0.5, None), Near("dog", 2.0, None))
+    assert _find(database, sample_id).nearest == (
+        ClassDistance("cat", 0.5, None),
+        ClassDistance("dog", 2.0, None),
+    )
 
 
 def test_the_same_content_is_one_sample_in_one_batch_and_later(database: Database) -> None:
@@ -79,7 +82,7 @@ def test_the_same_content_is_one_sample_in_one_batch_and_later(database: Databas
     assert first == again != other
     assert _store(database, _new(2), _new(3))[0] == other
     assert [_find(database, i).seen for i in (first, other)] == [2, 2]
-    assert _store(database, _new(1, item=Item("text", "words")))[0] != first
+    assert _store(database, _new(1, item=SampleContent("text", "words")))[0] != first
 
 
 def test_what_was_only_learned_comes_to_the_pool_when_it_is_seen(database: Database) -> None:
@@ -131,7 +134,7 @@ def test_pages_together_are_the_list_that_brute_force_finds(database: Database) 
     ids = _store(
         database,
         *(
-            _new(i, item=Item("text", f"row_{i % 3}% of it", "ab"[i % 2]), nearest=NEAREST[i % 2 :])
+            _new(i, item=SampleContent("text", f"row_{i % 3}% of it", "ab"[i % 2]), nearest=NEAREST[i % 2 :])
             for i in range(20)
         ),
     )

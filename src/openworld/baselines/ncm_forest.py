@@ -116,7 +116,7 @@ class Forest:
 
 
 @dataclass(frozen=True)
-class Split:
+class MeanSplit:
     """A node that sends a sample to the side of its nearest class mean."""
 
     means: Floats
@@ -135,7 +135,7 @@ class Tree:
     def __init__(self, min_samples: int, seed: tuple[int, ...]) -> None:
         self.min_samples = min_samples
         self.seed = seed
-        self.nodes: list[Split | Positions] = [np.empty(0, dtype=np.intp)]
+        self.nodes: list[MeanSplit | Positions] = [np.empty(0, dtype=np.intp)]
         self.distributions = np.zeros((1, 0))
 
     def grown(self, samples: Floats, codes: Positions, added: Positions, n_classes: int) -> Tree:
@@ -145,13 +145,13 @@ class Tree:
         random = np.random.default_rng((*self.seed, len(codes)))
         for leaf, arrived in self._leaves_of(samples[added]):
             present = self.nodes[leaf]
-            assert not isinstance(present, Split)
+            assert not isinstance(present, MeanSplit)
             inside = np.concatenate([present, added[arrived]])
             tree.nodes[leaf] = inside[np.argsort(codes[inside], kind="stable")]
             tree._split(leaf, samples, codes, random)
         tree.distributions = np.zeros((len(tree.nodes), n_classes))
         for number, node in enumerate(tree.nodes):
-            if not isinstance(node, Split):
+            if not isinstance(node, MeanSplit):
                 counts = np.bincount(codes[node], minlength=n_classes)
                 tree.distributions[number] = counts / max(len(node), 1)
         return tree
@@ -169,7 +169,7 @@ class Tree:
         while waiting:
             number, here = waiting.pop()
             node = self.nodes[number]
-            if not isinstance(node, Split):
+            if not isinstance(node, MeanSplit):
                 found.append((number, here))
                 continue
             left = node.goes_left(samples[here])
@@ -184,7 +184,7 @@ class Tree:
         while waiting:
             number = waiting.pop()
             here = self.nodes[number]
-            assert not isinstance(here, Split)
+            assert not isinstance(here, MeanSplit)
             if len(here) < self.min_samples:
                 continue
             found = best_split(samples[here], codes[here], random)
@@ -193,7 +193,7 @@ class Tree:
             means, is_left, goes_left = found
             children = len(self.nodes), len(self.nodes) + 1
             self.nodes += [here[goes_left], here[~goes_left]]
-            self.nodes[number] = Split(means, is_left, *children)
+            self.nodes[number] = MeanSplit(means, is_left, *children)
             waiting += children
 
 

@@ -16,7 +16,7 @@ from openworld.cli.demo_story import TEST_FACES
 
 if TYPE_CHECKING:
     from openworld.data.letters import Letters
-    from openworld.service.state import State
+    from openworld.service.state import ServiceState
 
 # Letters that people can type or say, without those that look alike in many typefaces (l and I, o and O).
 NAMEABLE = "ABDEFGHJKLMNPQRTYabdefghjkmnqrtyαβγδζθλξπρσφψωΓΔΘΞΠΦΨΩ"
@@ -53,7 +53,7 @@ class Feed:
         self._images = letters.images[np.random.default_rng(seed).permutation(chosen)]
 
     @contextmanager
-    def into(self, service: State) -> Iterator[None]:
+    def into(self, service: ServiceState) -> Iterator[None]:
         """Feed a service from a thread of its own while the context lasts."""
         stopped = Event()
         feeder = Thread(target=self._feed, args=(service, stopped), name="letters", daemon=True)
@@ -64,19 +64,19 @@ class Feed:
             stopped.set()
             feeder.join()
 
-    def _feed(self, service: State, stopped: Event) -> None:
+    def _feed(self, service: ServiceState, stopped: Event) -> None:
         self._send(service, self._images[:_AT_ONCE])
         while not stopped.wait(_SECONDS):
             rows = self._random.integers(len(self._images), size=_BATCH)
             self._send(service, np.stack([_moved(image, self._random) for image in self._images[rows]]))
 
-    def _send(self, service: State, images: NDArray[np.uint8]) -> None:
+    def _send(self, service: ServiceState, images: NDArray[np.uint8]) -> None:
         from openworld.data.letters import Letters
-        from openworld.store.records import Item
+        from openworld.store.records import SampleContent
 
         names = np.full(len(images), "")
         features = Letters(images, names, names).frequencies
-        items = [Item("image", None, "demo", _thumbnail(image)) for image in images]
+        items = [SampleContent("image", None, "demo", _thumbnail(image)) for image in images]
         service.metrics.answered(service.world.recognize(features, items))
 
 

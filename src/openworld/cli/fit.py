@@ -28,7 +28,7 @@ from openworld.cli.options import (
 )
 
 
-class Recognizer(StrEnum):
+class RecognizerName(StrEnum):
     """The recognizers that can be fitted."""
 
     openworld = "openworld"
@@ -50,12 +50,12 @@ def fit(
         Path, typer.Option("--output", "-o", help="The model file to write, for example my.ow.")
     ],
     recognizer: Annotated[
-        Recognizer,
+        RecognizerName,
         typer.Option(
             help="openworld is the recommended one; nno is the paper's; ncm never answers unknown; "
             "softmax-threshold is the paper's baseline."
         ),
-    ] = Recognizer.openworld,
+    ] = RecognizerName.openworld,
     tau: Annotated[
         float | None,
         typer.Option(
@@ -105,13 +105,13 @@ def fit(
     from openworld.distributed import fit as fit_to
     from openworld.recognition.threshold import parse_objective
 
-    if tau is not None and recognizer in (Recognizer.ncm, Recognizer.openworld):
+    if tau is not None and recognizer in (RecognizerName.ncm, RecognizerName.openworld):
         raise ValueError(f"--tau has no meaning for {recognizer}; it is for nno and softmax-threshold.")
-    if components is not None and recognizer is Recognizer.openworld:
+    if components is not None and recognizer is RecognizerName.openworld:
         raise ValueError(
             "--components has no meaning for openworld; it is for nno, ncm and softmax-threshold."
         )
-    if objective is not None and recognizer is not Recognizer.openworld:
+    if objective is not None and recognizer is not RecognizerName.openworld:
         raise ValueError(f"--objective has no meaning for {recognizer}; it is for openworld.")
     require_folder(output, report)
     if report is not None:
@@ -165,7 +165,7 @@ def _warn_alike(classes: list[Any]) -> None:
             messages.print(f"[yellow]Classes of nearly the same name:[/] {escape(shown)}. They stay apart.")
 
 
-def _unfitted(recognizer: Recognizer, tau: float | None, components: int | None) -> Any:
+def _unfitted(recognizer: RecognizerName, tau: float | None, components: int | None) -> Any:
     from openworld import (
         NCMMetric,
         NearestClassMean,
@@ -174,10 +174,10 @@ def _unfitted(recognizer: Recognizer, tau: float | None, components: int | None)
         SoftmaxThreshold,
     )
 
-    if recognizer is Recognizer.openworld:
+    if recognizer is RecognizerName.openworld:
         return OpenWorldRecognizer()
     metric = NCMMetric(components)
-    if recognizer is Recognizer.ncm:
+    if recognizer is RecognizerName.ncm:
         return NearestClassMean(metric)
-    kind = NearestNonOutlier if recognizer is Recognizer.nno else SoftmaxThreshold
+    kind = NearestNonOutlier if recognizer is RecognizerName.nno else SoftmaxThreshold
     return kind(metric, tau)

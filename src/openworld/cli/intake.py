@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openworld.data.stream import Stream
     from openworld.service.intake import Intake, IntakeSummary
     from openworld.service.settings import ServiceSettings
-    from openworld.service.state import State
+    from openworld.service.state import ServiceState
 
 _REFUSALS_SHOWN = 10
 
@@ -97,7 +97,7 @@ class DataFeed:
         self._labels = labels
 
     @contextmanager
-    def into(self, service: State) -> Iterator[None]:
+    def into(self, service: ServiceState) -> Iterator[None]:
         """Learn the labeled samples, and feed the others from a thread while the context lasts."""
         for data in self._labeled:
             say(take(self._intake(service), data, "Learning"))
@@ -110,7 +110,7 @@ class DataFeed:
             stopped.set()
             feeder.join()
 
-    def _feed(self, service: State, stopped: Event) -> None:
+    def _feed(self, service: ServiceState, stopped: Event) -> None:
         for data in self._others:
             intake = self._intake(service)
             try:
@@ -123,7 +123,7 @@ class DataFeed:
             if not stopped.is_set():
                 say(summary)
 
-    def _intake(self, service: State) -> Intake:
+    def _intake(self, service: ServiceState) -> Intake:
         from openworld.service.intake import Intake
 
         return Intake(

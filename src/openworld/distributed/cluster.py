@@ -16,7 +16,7 @@ _ATTEMPTS = 4
 _SECONDS_TO_CONNECT = 10
 
 
-class Cluster:
+class DaskEngine:
     """The engine that is a Dask cluster.
 
     Parts travel as references, shared values go from the client to the workers directly, and results stay
@@ -120,13 +120,13 @@ def connect(address: str | None) -> Iterator[Engine]:
                 "the address that it prints."
             ) from error
         with client:
-            yield Cluster(client)
+            yield DaskEngine(client)
         return
     with (
         local_cluster(os.cpu_count() or 1) as cluster,
         Client(cluster, direct_to_workers=True, set_as_default=False) as client,
     ):
-        yield Cluster(client)
+        yield DaskEngine(client)
 
 
 @contextmanager

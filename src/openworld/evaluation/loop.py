@@ -90,7 +90,7 @@ def measure_order(experiment: LoopExperiment, dataset: Dataset, order: int) -> I
                 yield {**who, **spent, "measure": measure, "value": value}
 
 
-class Person(ABC):
+class Teacher(ABC):
     """A person who teaches a model. `labeled` are the samples taught so far, the starting ones excluded."""
 
     def __init__(self, dataset: Dataset, start: Indices, random: np.random.Generator) -> None:
@@ -124,7 +124,7 @@ class Person(ABC):
         }
 
 
-class TeachesOpenWorld(Person):
+class TeachesOpenWorld(Teacher):
     """Teaches an `OpenWorldRecognizer`, which pools what it rejects."""
 
     def __init__(self, dataset: Dataset, start: Indices, random: np.random.Generator) -> None:
@@ -209,7 +209,7 @@ class LabelsSamples(TeachesOpenWorld):
             self._forget_recognized()
 
 
-class LabelsForRegression(Person):
+class LabelsForRegression(Teacher):
     """Labels samples of the stream one by one, at random, and refits logistic regression."""
 
     def receive(self, batch: Indices) -> None:
@@ -244,7 +244,7 @@ class LabelsUncertain(LabelsForRegression):
         return self.pool[np.argsort(likely[:, -1] - likely[:, -2], kind="stable")[:n_acts]]
 
 
-PEOPLE: dict[str, Callable[[Dataset, Indices, np.random.Generator], Person]] = {
+PEOPLE: dict[str, Callable[[Dataset, Indices, np.random.Generator], Teacher]] = {
     "openworld, names clusters": NamesClusters,
     "openworld, labels samples": LabelsSamples,
     "logistic regression, random samples": LabelsForRegression,

@@ -43,7 +43,7 @@ RANKED: dict[str, Callable[[m.Scores], float]] = {
 
 
 @dataclass
-class Outcome:
+class ProtocolResult:
     """Results of one recognizer in one class order.
 
     `rows` are the measured values and `timings` CPU seconds. `scores` are those of the last stage with all
@@ -56,13 +56,13 @@ class Outcome:
     scores: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def run_protocol(recognizer: Any, dataset: Dataset, split: Split, experiment: Experiment) -> Outcome:
+def run_protocol(recognizer: Any, dataset: Dataset, split: Split, experiment: Experiment) -> ProtocolResult:
     """Run all stages of one class order.
 
     The recognizer sees the training samples of a class when it learns the class, and never any test
     sample or unknown class.
     """
-    outcome = Outcome()
+    outcome = ProtocolResult()
     for stage, classes in enumerate(split.stages):
         n_known = len(split.known(stage))
         seconds = _learn(recognizer, dataset, split, experiment, classes, first=stage == 0)
@@ -105,7 +105,12 @@ def _learn(
 
 
 def _test(
-    recognizer: Any, dataset: Dataset, split: Split, experiment: Experiment, stage: int, outcome: Outcome
+    recognizer: Any,
+    dataset: Dataset,
+    split: Split,
+    experiment: Experiment,
+    stage: int,
+    outcome: ProtocolResult,
 ) -> None:
     """Test with the known classes of a stage and each number of unknown classes."""
     n_classes = len(split.known(stage))
@@ -157,7 +162,7 @@ def _decided(recognizer: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> d
 
 
 def _ranking(
-    recognizer: Any, decision: NDArray[Any], truth: NDArray[Any], n_known: int, outcome: Outcome
+    recognizer: Any, decision: NDArray[Any], truth: NDArray[Any], n_known: int, outcome: ProtocolResult
 ) -> dict[str, float]:
     """Compute the measures of scores, which need no threshold."""
     forced = recognizer.classes_[decision.argmax(axis=1)]
@@ -176,7 +181,7 @@ def _calibration(
     membership: NDArray[Any],
     tested: NDArray[np.bool_],
     n_known: int,
-    outcome: Outcome,
+    outcome: ProtocolResult,
 ) -> float:
     """Return the expected calibration error of the membership of the best class."""
     best = membership[np.arange(len(decision)), decision.argmax(axis=1)][tested]
@@ -203,5 +208,5 @@ def array_bytes(part: Any, seen: set[int] | None = None) -> int:
     return sum(array_bytes(item, seen) for item in inside)
 
 
-def _record_time(outcome: Outcome, n_known: int, what: str, seconds: float) -> None:
+def _record_time(outcome: ProtocolResult, n_known: int, what: str, seconds: float) -> None:
     outcome.timings.append({"K": n_known, "what": what, "seconds": seconds})

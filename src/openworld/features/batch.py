@@ -21,7 +21,7 @@ STEPS = ("reading", "cache", "decoding", "inference")
 _PIXELS_AT_ONCE = 16_000_000  # of decoded pictures that wait for the extractor
 
 
-class Item(Protocol):
+class RawItem(Protocol):
     """One picture or sentence, as a source of data gives it."""
 
     @property
@@ -74,7 +74,7 @@ class Extracted:
     seconds: dict[str, float]
 
 
-def extract_batch(items: list[Item], extractor: Extractor, cache: FeatureCache | None) -> Extracted:
+def extract_batch(items: list[RawItem], extractor: Extractor, cache: FeatureCache | None) -> Extracted:
     """Return the features of items that are few enough to be held in memory undecoded."""
     return _Batch(items, extractor, cache).run()
 
@@ -82,7 +82,7 @@ def extract_batch(items: list[Item], extractor: Extractor, cache: FeatureCache |
 class _Batch:
     """What is known so far of a batch's items, by their place in it."""
 
-    def __init__(self, items: list[Item], extractor: Extractor, cache: FeatureCache | None) -> None:
+    def __init__(self, items: list[RawItem], extractor: Extractor, cache: FeatureCache | None) -> None:
         self.items, self.extractor, self.cache = items, extractor, cache
         self.contents: dict[int, bytes] = {}
         self.hashes: dict[int, str] = {}

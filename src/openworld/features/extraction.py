@@ -11,11 +11,11 @@ from typing import Literal
 
 from threadpoolctl import threadpool_limits
 
-from openworld.features.batch import Extracted, Failure, Item, extract_batch, joined
+from openworld.features.batch import Extracted, Failure, RawItem, extract_batch, joined
 from openworld.features.cache import FeatureCache
 from openworld.features.extractor import Extractor
 
-__all__ = ["Extracted", "ExtractionError", "Failure", "Item", "OnError", "extract", "extract_batches"]
+__all__ = ["Extracted", "ExtractionError", "Failure", "OnError", "RawItem", "extract", "extract_batches"]
 
 OnError = Literal["skip", "stop"]
 
@@ -25,7 +25,7 @@ class ExtractionError(ValueError):
 
 
 def extract(
-    items: Iterable[Item],
+    items: Iterable[RawItem],
     extractor: Extractor,
     *,
     cache: FeatureCache | None = None,
@@ -48,7 +48,7 @@ def extract(
 
 
 def extract_batches(
-    items: Iterable[Item],
+    items: Iterable[RawItem],
     extractor: Extractor,
     *,
     cache: FeatureCache | None = None,

@@ -41,7 +41,7 @@ from openworld.service.notifications import Broadcast
 from openworld.service.pages import page_router
 from openworld.service.pages.problems import problem_page
 from openworld.service.settings import ServiceSettings, WorldSettings
-from openworld.service.state import State
+from openworld.service.state import ServiceState
 from openworld.service.validation import Refused
 from openworld.service.world import World
 
@@ -147,10 +147,10 @@ def _checks_hosts(settings: ServiceSettings) -> bool:
     return settings.is_loopback or bool(settings.allowed_hosts)
 
 
-def _state(world: World, settings: ServiceSettings) -> State:
+def _state(world: World, settings: ServiceSettings) -> ServiceState:
     metrics, broadcast = Metrics(world), Broadcast(world.notifications)
     sessions = Sessions(session_secret(settings, world), 3600 * settings.session_hours, world.replicas)
-    return State(
+    return ServiceState(
         world=world,
         settings=settings,
         auth=Authenticator(world.keys, settings, sessions),
@@ -165,7 +165,7 @@ def _state(world: World, settings: ServiceSettings) -> State:
 def _lifespan(close_world: bool) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        state: State = app.state.service
+        state: ServiceState = app.state.service
         state.broadcast.start()
         if state.settings.clustering:
             state.clustering.start()

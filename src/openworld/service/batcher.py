@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from openworld.service.recognition import Answers
+from openworld.service.recognition import RecognitionResult
 from openworld.service.validation import Refused, as_features
 from openworld.service.world import World
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 _MAX_ROWS = 256
 _QUIET_ROUNDS = 3
-_NO_ITEM = Item()
+_NO_ITEM = SampleContent()
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class _Order:
     """The samples of one request, and the future of its answer."""
 
     X: NDArray[Any]
-    items: Sequence[Item]
+    items: Sequence[SampleContent]
     remember: bool
     nearest: int
     reply: asyncio.Future[bytes]
@@ -50,7 +50,7 @@ class Batcher:
         Called with the answers to every batch.
     """
 
-    def __init__(self, world: World, observe: Callable[[Answers], None]) -> None:
+    def __init__(self, world: World, observe: Callable[[RecognitionResult], None]) -> None:
         self._recognition, self._observe = world.recognition, observe
         self._waiting: list[_Order] = []
         self._working = False
@@ -58,9 +58,14 @@ class Batcher:
         self.n_features = world.model.n_features
 
     async def recognize(
-        self, X: NDArray[Any], items: Sequence[Item] | None = None, *, remember: bool = True, nearest: int = 5
+        self,
+        X: NDArray[Any],
+        items: Sequence[SampleContent] | None = None,
+        *,
+        remember: bool = True,
+        nearest: int = 5,
     ) -> bytes:
-        """Return the answers to the samples of one request as JSON; see `schemas.Recognized`.
+        """Return the answers to the samples of one request as JSON; see `schemas.RecognizeResponse`.
 
         Raises
         ------
@@ -149,8 +154,8 @@ class Batcher:
             self._working = False
 
 
-def _as_json(answers: Answers, rows: list[dict[str, Any]], n_nearest: int) -> bytes:
-    """Return some rows of the answers, each with so many nearest classes at most, as `schemas.Recognized`."""
+def _as_json(answers: RecognitionResult, rows: list[dict[str, Any]], n_nearest: int) -> bytes:
+    """Return some rows, each with at most `n_nearest` nearest classes, as `schemas.RecognizeResponse`."""
     for row in rows:
         del row["nearest"][n_nearest:]
     found = {

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openworld.service.event_log import EventLog, Outcome
+from openworld.service.event_log import EventLog, EventOutcome
 from openworld.service.events import DescribeEvent, ForgetEvent, MergeEvent, RenameEvent
 from openworld.service.live_model import Model
 from openworld.service.validation import NotFound, Refused, check_name, check_text, natural_key
 from openworld.store import pool
 from openworld.store.labels import get_descriptions
-from openworld.store.records import Near, PoolFilter
+from openworld.store.records import ClassDistance, PoolFilter
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ClassInfo:
     label: str
     count: float
     description: str | None
-    nearest: Near | None = None
+    nearest: ClassDistance | None = None
     examples: tuple[int, ...] = ()
 
 
@@ -54,13 +54,13 @@ class Classes:
             shown, _ = pool.page(connection, PoolFilter(state="labeled", label=label), None, examples)
         return ClassInfo(label, count, text, others[0] if others else None, tuple(s.id for s in shown))
 
-    def similar(self, label: str, n: int = 5) -> list[Near]:
+    def similar(self, label: str, n: int = 5) -> list[ClassDistance]:
         """Return the classes nearest to one, nearest first: what to merge it with, or confuse it with."""
         with self._log.model.reading() as (model, _):
             _check_known(model, label)
             labels, distances = model.nearest_classes(model.class_mean(label)[np.newaxis], n + 1)
         pairs = zip(labels[0].tolist(), distances[0].tolist(), strict=True)
-        return [Near(str(name), distance) for name, distance in pairs if name != label][:n]
+        return [ClassDistance(str(name), distance) for name, distance in pairs if name != label][:n]
 
     def examples(self, label: str) -> list[bytes]:
         """Return the examples of a class that the model keeps: small JPEG files, or texts in UTF-8."""
@@ -68,21 +68,21 @@ class Classes:
             kept: dict[str, list[bytes]] = getattr(model, "examples_", {})
             return kept.get(label, [])
 
-    def describe(self, label: str, text: str, who: str) -> Outcome:
+    def describe(self, label: str, text: str, who: str) -> EventOutcome:
         """Set the description of a class."""
         check_text(text, "A description")
         with self._log.exclusive():
             self._check_all_known([label])
             return self._log.append(DescribeEvent(label, text), who)
 
-    def rename(self, old: str, new: str, who: str) -> Outcome:
+    def rename(self, old: str, new: str, who: str) -> EventOutcome:
         """Give a class another name, which no class has."""
         name = check_name(new)
         with self._log.exclusive():
             self._check_all_known([old])
             return self._log.append(RenameEvent(old, name), who)
 
-    def merge(self, labels: Sequence[str], into: str, who: str) -> Outcome:
+    def merge(self, labels: Sequence[str], into: str, who: str) -> EventOutcome:
         """Add classes to another one, which exists."""
         parts = [label for label in dict.fromkeys(labels) if label != into]
         with self._log.exclusive():
@@ -91,7 +91,7 @@ class Classes:
                 raise Refused(f"{into!r} cannot be merged into itself: give another class.")
             return self._log.append(MergeEvent(parts, into), who)
 
-    def forget(self, label: str, who: str) -> Outcome:
+    def forget(self, label: str, who: str) -> EventOutcome:
         """Forget a class; its stored samples return to the pool."""
         with self._log.exclusive():
             self._check_all_known([label])

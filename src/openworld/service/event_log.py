@@ -39,7 +39,7 @@ _SIMULTANEOUS = "Another server appended an event at the same moment: try again.
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EventOutcome:
     """The outcome of a request that appends an event.
 
     `event_id` is None where there was nothing left to do, as when a client repeats a request.
@@ -55,7 +55,7 @@ class Outcome:
     removed: tuple[str, ...] = ()
 
 
-InTransaction = Callable[[Connection, Outcome], None]
+InTransaction = Callable[[Connection, EventOutcome], None]
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class EventLog:
         undoes: int | None = None,
         features: Features | None = None,
         complete: Callable[[Connection], WorldEvent] | None = None,
-    ) -> Outcome:
+    ) -> EventOutcome:
         """Append an event and show its effects; where it raises, nothing has changed.
 
         Parameters
@@ -197,7 +197,7 @@ class EventLog:
         undoes: int | None,
         version: _NewVersion | None,
         complete: Callable[[Connection], WorldEvent] | None,
-    ) -> Outcome:
+    ) -> EventOutcome:
         number = self.model.version + (version is not None)
         added, removed = _difference(version)
         try:
@@ -224,7 +224,7 @@ class EventLog:
                         "threshold": version.model.threshold_,
                     }
                     events.add_version(connection, number, record.id, hashes[-1], summary)
-                outcome = Outcome(record.id, event.kind, number, event.n_samples, added, removed)
+                outcome = EventOutcome(record.id, event.kind, number, event.n_samples, added, removed)
                 if self._in_transaction is not None:
                     self._in_transaction(connection, outcome)
         except BaseException as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from openworld.service.event_log import EventLog, Outcome
+from openworld.service.event_log import EventLog, EventOutcome
 from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent
 from openworld.service.live_model import from_bytes
 from openworld.service.projections import ClassCounts
@@ -26,7 +26,7 @@ from openworld.store.records import Version
 
 
 @dataclass(frozen=True)
-class Event:
+class HistoryEvent:
     """An event of the log. `undone_by` is the event that undoes it now, if any."""
 
     id: int
@@ -57,7 +57,7 @@ class History:
     def __init__(self, log: EventLog) -> None:
         self._log, self._database = log, log.database
 
-    def undo(self, who: str, event_id: int | None = None) -> Outcome:
+    def undo(self, who: str, event_id: int | None = None) -> EventOutcome:
         """Undo an event: by default the person's last one that is not undone."""
         with self._log.exclusive():
             headers = self._log.headers
@@ -79,7 +79,7 @@ class History:
         """Return the undo that `redo` takes back by default."""
         return last_to_redo(self._log.headers, who)
 
-    def redo(self, who: str, event_id: int | None = None) -> Outcome:
+    def redo(self, who: str, event_id: int | None = None) -> EventOutcome:
         """Take back an undo: by default the person's last one, unless they did something else since.
 
         `event_id` may be the undo or the event that it undid.
@@ -97,28 +97,30 @@ class History:
             of = self._log.header(header.undoes or 0).kind
             return self._log.append(RedoEvent(of=of), who, undoes=wanted)
 
-    def rollback(self, version: int, who: str) -> Outcome:
+    def rollback(self, version: int, who: str) -> EventOutcome:
         """Return to the model of an earlier version, as a new version; labels follow."""
         with self._log.exclusive():
             event = self._version(version).event_id or 0
             return self._log.append(RollbackEvent(version, event), who)
 
-    def events(self, before: int | None = None, limit: int = 100, who: str | None = None) -> list[Event]:
+    def events(
+        self, before: int | None = None, limit: int = 100, who: str | None = None
+    ) -> list[HistoryEvent]:
         """List events, newest first; give the id of the last one as `before` to continue."""
         with self._database.read() as connection:
             return list(self._as_results(events.newest(connection, before, limit, who)))
 
-    def export(self) -> Iterator[Event]:
+    def export(self) -> Iterator[HistoryEvent]:
         """Yield all events, oldest first."""
         with self._database.read() as connection:
             yield from self._as_results(events.read_after(connection, 0))
 
-    def _as_results(self, records: Iterable[EventRecord]) -> Iterator[Event]:
+    def _as_results(self, records: Iterable[EventRecord]) -> Iterator[HistoryEvent]:
         headers = list(self._log.headers)
         by, in_effect = undone_by(headers), set(events_in_effect(headers))
         for r in records:
             undoing = None if r.id in in_effect else by.get(r.id)  # a rollback may bring back what was undone
-            yield Event(r.id, r.at, r.who, r.kind, r.payload, r.undoes, undoing, r.model_version)
+            yield HistoryEvent(r.id, r.at, r.who, r.kind, r.payload, r.undoes, undoing, r.model_version)
 
     def versions(self, before: int | None = None, limit: int = 100) -> list[Version]:
         """List versions of the model, newest first."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
-from openworld.service.event_log import EventLog, Outcome
+from openworld.service.event_log import EventLog, EventOutcome
 from openworld.service.validation import Refused
 from openworld.store import idempotency
 from openworld.store.idempotency import StoredAnswer
 
-_OUTCOME = TypeAdapter(Outcome)
+_OUTCOME = TypeAdapter(EventOutcome)
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class IdempotencyStore:
     def __init__(self, log: EventLog) -> None:
         self._log, self._database = log, log.database
 
-    def run(self, key: IdempotencyKey, append: Callable[[], Outcome]) -> Outcome:
+    def run(self, key: IdempotencyKey, append: Callable[[], EventOutcome]) -> EventOutcome:
         """Append an event, or return the outcome of the first time. A refused request may be run again."""
 
-        def store(connection: Connection, outcome: Outcome) -> None:
+        def store(connection: Connection, outcome: EventOutcome) -> None:
             answer = _OUTCOME.dump_json(outcome).decode()
             idempotency.put(connection, key.id, StoredAnswer(key.digest, answer))
 

@@ -25,7 +25,7 @@ from openworld.features.extractor import (
 from openworld.service.settings import ServiceSettings
 from openworld.service.validation import Conflict, Refused
 from openworld.service.world import World
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -70,13 +70,13 @@ class Inputs:
         """The input of the model's extractor, image or text; None for a model of vectors."""
         return None if self._world.model.extractor is None else self._loaded().kind
 
-    def texts(self, texts: Sequence[str], source: str | None = None) -> tuple[Features, list[Item]]:
+    def texts(self, texts: Sequence[str], source: str | None = None) -> tuple[Features, list[SampleContent]]:
         """Return the features of texts."""
         for text in texts:
             self.check_text(text)
         if not texts:
             raise Refused(_NO_SAMPLES)
-        return self._require("text").transform(texts), [Item("text", text, source) for text in texts]
+        return self._require("text").transform(texts), [SampleContent("text", text, source) for text in texts]
 
     def check_text(self, text: str) -> None:
         """Refuse a text that is too long."""
@@ -85,11 +85,11 @@ class Inputs:
 
     async def pictures_in_turn(
         self, files: Sequence[tuple[str | None, bytes]]
-    ) -> tuple[Features, list[Item]]:
+    ) -> tuple[Features, list[SampleContent]]:
         """Return the features of picture files, in a thread; a few requests at a time."""
         return await to_thread.run_sync(self.pictures, files, limiter=self.turns)
 
-    def pictures(self, files: Sequence[tuple[str | None, bytes]]) -> tuple[Features, list[Item]]:
+    def pictures(self, files: Sequence[tuple[str | None, bytes]]) -> tuple[Features, list[SampleContent]]:
         """Return the features of picture files, given as names and bytes."""
         extractor, most = self._require("image"), self._settings.max_request_pixels
         features, items, n_pixels = [], [], 0
@@ -109,11 +109,11 @@ class Inputs:
             raise Refused(_NO_SAMPLES)
         return np.concatenate(features), items
 
-    def _item(self, picture: Image, name: str | None) -> Item:
+    def _item(self, picture: Image, name: str | None) -> SampleContent:
         """Return what is stored of a picture: a thumbnail and, where that is smaller, a preview."""
         side = self._settings.preview_side
         larger = min(side, max(picture.size)) > THUMBNAIL_SIDE
-        return Item("image", None, name, scaled(picture), scaled(picture, side) if larger else None)
+        return SampleContent("image", None, name, scaled(picture), scaled(picture, side) if larger else None)
 
     def _require(self, kind: Kind) -> Extractor:
         """Return the extractor, or raise `Conflict` where the model takes something else."""

@@ -15,15 +15,14 @@ from openworld.data import label_studio, picture_files
 from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.lines import text_item
-from openworld.data.sources import Item as SourceItem
-from openworld.data.sources import Source, listed_items, open_source
+from openworld.data.sources import Item, Source, listed_items, open_source
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
 from openworld.service.inputs import Inputs
-from openworld.service.recognition import Answers
+from openworld.service.recognition import RecognitionResult
 from openworld.service.validation import Conflict, Refused
 from openworld.service.world import World
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 REFUSALS_TOLD = 100
 
@@ -69,7 +68,7 @@ class _Ready:
     """A sample with its feature."""
 
     feature: Features
-    item: Item
+    item: SampleContent
     label: str | None
     name: str
 
@@ -96,7 +95,7 @@ class Intake:
         inputs: Inputs,
         who: str,
         *,
-        answered: Callable[[Answers], object] = lambda _: None,
+        answered: Callable[[RecognitionResult], object] = lambda _: None,
         labels: bool = True,
     ) -> None:
         self._world, self._inputs, self._who = world, inputs, who
@@ -133,7 +132,7 @@ class Intake:
         for some in _some(source, _AT_ONCE[source.kind]):
             yield list(self._pictures(some) if source.kind == "image" else self._texts(some))
 
-    def _pictures(self, some: Sequence[SourceItem]) -> Iterator[_Ready]:
+    def _pictures(self, some: Sequence[Item]) -> Iterator[_Ready]:
         for picture in some:
             try:
                 features, (item,) = self._inputs.pictures([(picture.name, picture.read())])
@@ -142,7 +141,7 @@ class Intake:
             else:
                 yield _Ready(features[0], item, self._label(picture.label), picture.name)
 
-    def _texts(self, some: Sequence[SourceItem]) -> Iterator[_Ready]:
+    def _texts(self, some: Sequence[Item]) -> Iterator[_Ready]:
         usable = []
         for item in some:
             try:
@@ -164,7 +163,7 @@ class Intake:
             labels = [None] * len(batch) if batch.y is None else [str(label) or None for label in batch.y]
             rows = zip(batch.X, labels, batch.rows.tolist(), strict=True)
             yield [
-                _Ready(vector, Item(source=stream.name), self._label(label), f"row {row + 1}")
+                _Ready(vector, SampleContent(source=stream.name), self._label(label), f"row {row + 1}")
                 for vector, label, row in rows
             ]
 
@@ -212,7 +211,7 @@ class Intake:
             self.summary.known_before += len(chosen) - outcome.samples
 
 
-def _some(items: Iterable[SourceItem], n: int) -> Iterator[list[SourceItem]]:
+def _some(items: Iterable[Item], n: int) -> Iterator[list[Item]]:
     iterator = iter(items)
     while some := list(islice(iterator, n)):
         yield some
@@ -262,7 +261,7 @@ def open_upload(path: Path, name: str, *, takes_items: bool) -> Source | Stream:
 def _open(path: Path, name: str, columns: Columns) -> Source | Stream:
     kind = path.suffix
     if kind in picture_files.ENDINGS:
-        return listed_items(name, "image", [SourceItem(name, None, path.read_bytes)])
+        return listed_items(name, "image", [Item(name, None, path.read_bytes)])
     if kind == ".txt":  # each line a text: `open_source` would look for files of that name
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
         texts = [text_item(line, None, f"line {n}") for n, line in enumerate(lines, 1) if line.strip()]

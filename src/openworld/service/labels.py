@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from openworld.recognition import OpenWorldRecognizer
-from openworld.service.event_log import EventLog, Outcome
+from openworld.service.event_log import EventLog, EventOutcome
 from openworld.service.events import (
     AcceptEvent,
     DismissEvent,
@@ -32,7 +32,7 @@ from openworld.service.validation import (
 )
 from openworld.store import clusters, samples
 from openworld.store.labels import count_states
-from openworld.store.records import Item, Near, Sample
+from openworld.store.records import ClassDistance, Sample, SampleContent
 from openworld.store.samples import NewSample, Verdict
 
 
@@ -47,14 +47,14 @@ class Preview:
     label: str
     new_class: bool
     samples: int
-    nearest: tuple[Near, ...]
+    nearest: tuple[ClassDistance, ...]
     similar_names: tuple[str, ...]
     already: Mapping[int, str]
     problem: str | None = None
 
 
 @dataclass(frozen=True)
-class Progress:
+class LabelingProgress:
     """How many samples are in each state; `mine` those the person asked about labeled or dismissed."""
 
     pending: int
@@ -73,13 +73,13 @@ class Labels:
         self._database = log.database
 
     def learn(
-        self, X: ArrayLike, labels: Sequence[str], who: str, items: Sequence[Item] | None = None
-    ) -> Outcome:
+        self, X: ArrayLike, labels: Sequence[str], who: str, items: Sequence[SampleContent] | None = None
+    ) -> EventOutcome:
         """Store and learn labeled samples, except those learned before under the same label."""
         with self._log.model.reading() as (model, version):
             features = as_features(X, model.n_features_in_)
             names = [self.check_label(label) for label in labels]
-            things = list(items) if items is not None else [Item()] * len(features)
+            things = list(items) if items is not None else [SampleContent()] * len(features)
             if not len(features) or len(names) != len(features) or len(things) != len(features):
                 raise Refused(
                     f"There are {len(features)} samples, {len(names)} labels, {len(things)} items: give one "
@@ -102,7 +102,7 @@ class Labels:
 
             return self._log.append(event, who, features=features[chosen], complete=store)
 
-    def given(self, X: ArrayLike, items: Sequence[Item]) -> list[str | None]:
+    def given(self, X: ArrayLike, items: Sequence[SampleContent]) -> list[str | None]:
         """Return the labels that samples of the same content have already."""
         features = as_features(X, self._log.model.n_features)
         hashes = [samples.content_hash(*one) for one in zip(features, items, strict=True)]
@@ -127,14 +127,16 @@ class Labels:
             known[digest] = label
         return chosen
 
-    def label(self, sample_ids: Sequence[int], label: str, who: str) -> Outcome:
+    def label(self, sample_ids: Sequence[int], label: str, who: str) -> EventOutcome:
         """Give stored samples a label, of a known or a new class, and learn them.
 
         Samples that have this label already are skipped; one with another label is a `Conflict`.
         """
         return self._label(LabelEvent, sample_ids, label, who)
 
-    def label_cluster(self, cluster_id: int, label: str, who: str, without: Sequence[int] = ()) -> Outcome:
+    def label_cluster(
+        self, cluster_id: int, label: str, who: str, without: Sequence[int] = ()
+    ) -> EventOutcome:
         """Label the pending samples of a cluster, except those in `without`."""
         with self._log.exclusive():
             with self._database.read() as connection:
@@ -145,11 +147,11 @@ class Labels:
                 raise NotFound(f"Cluster {cluster_id} has no samples to label.")
             return self.label(ids, label, who)
 
-    def accept(self, sample_id: int, label: str, who: str) -> Outcome:
+    def accept(self, sample_id: int, label: str, who: str) -> EventOutcome:
         """Label a rejected sample as one of a known class; the threshold takes it into account."""
         return self._label(AcceptEvent, [sample_id], label, who)
 
-    def _label(self, kind: type[LabelEvent], sample_ids: Sequence[int], label: str, who: str) -> Outcome:
+    def _label(self, kind: type[LabelEvent], sample_ids: Sequence[int], label: str, who: str) -> EventOutcome:
         name = self.check_label(label)
         with self._log.exclusive():
             found = self.find(sample_ids, who)
@@ -164,7 +166,7 @@ class Labels:
             ids = [sample.id for sample in found if sample.label is None]
             return self._log.append(kind(ids, name), who) if ids else self._nothing(kind)
 
-    def dismiss(self, sample_ids: Sequence[int], reason: str, who: str) -> Outcome:
+    def dismiss(self, sample_ids: Sequence[int], reason: str, who: str) -> EventOutcome:
         """Take samples out of the pool: bad input, or not a class."""
         check_text(reason, "The reason")
         with self._log.exclusive():
@@ -182,7 +184,7 @@ class Labels:
             learns = self._learn_unknowns and isinstance(model, OpenWorldRecognizer)
         return DismissUnknownEvent if learns else DismissEvent
 
-    def erase(self, sample_ids: Sequence[int], who: str) -> Outcome:
+    def erase(self, sample_ids: Sequence[int], who: str) -> EventOutcome:
         """Delete samples and all that was derived from them, from the model too; this cannot be undone.
 
         Raises
@@ -218,11 +220,11 @@ class Labels:
             problem,
         )
 
-    def progress(self, who: str) -> Progress:
+    def progress(self, who: str) -> LabelingProgress:
         """Count samples by state, of all people and of one."""
         with self._database.read() as connection:
             all_, mine = count_states(connection), count_states(connection, who)
-        return Progress(
+        return LabelingProgress(
             all_.get("pending", 0),
             all_.get("recognized", 0),
             all_.get("labeled", 0),
@@ -259,9 +261,9 @@ class Labels:
         with self._log.model.reading() as (model, _):
             return [str(label) for label in model.classes_]
 
-    def _nothing(self, kind: type[WorldEvent]) -> Outcome:
+    def _nothing(self, kind: type[WorldEvent]) -> EventOutcome:
         """Return the outcome of a request that left nothing to do."""
-        return Outcome(None, kind.kind, self._log.model.version)
+        return EventOutcome(None, kind.kind, self._log.model.version)
 
 
 def _similar_names(label: str, labels: Sequence[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 from scipy.stats import binomtest
 
-from openworld.service.recognition import Answers
+from openworld.service.recognition import RecognitionResult
 from openworld.service.world import World
 
 _LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -114,7 +114,7 @@ class Metrics:
     def _gauge(self, name: str, what: str, labels: tuple[str, ...] = ()) -> Gauge:
         return Gauge(name, what, labels, registry=self._registry, multiprocess_mode="mostrecent")
 
-    def answered(self, answers: Answers) -> None:
+    def answered(self, answers: RecognitionResult) -> None:
         """Count the answers to samples."""
         n_unknown = answers.labels.count(None)
         mean = float(answers.judgement.decision.mean())

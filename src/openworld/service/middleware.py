@@ -20,7 +20,7 @@ from openworld.service.api.request_bodies import SMALL, JsonCounter
 from openworld.service.metrics import Metrics
 
 if TYPE_CHECKING:
-    from openworld.service.state import State
+    from openworld.service.state import ServiceState
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
@@ -196,7 +196,7 @@ class RequestBodies:
     Whoever has no key gets 401 before a byte of a large body is read. Logging in has a small body.
     """
 
-    def __init__(self, app: ASGIApp, *, service: State) -> None:
+    def __init__(self, app: ASGIApp, *, service: ServiceState) -> None:
         self._app, self._service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

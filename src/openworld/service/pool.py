@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 from sqlalchemy import Connection
 
-from openworld.service.event_log import EventLog, Outcome
+from openworld.service.event_log import EventLog, EventOutcome
 from openworld.service.events import MergeClustersEvent, SplitClusterEvent
 from openworld.service.notifications import Notifications
 from openworld.service.validation import Conflict, NotFound, Refused, check_name
 from openworld.store import Database, clusters, samples
 from openworld.store import pool as stored
 from openworld.store.pool import Ids
-from openworld.store.records import Cluster, ClusterDraft, PoolFilter, Sample
+from openworld.store.records import ClusterDraft, PoolCluster, PoolFilter, Sample
 from openworld.store.samples import Features
 
 _SIMILAR_BATCH = 5000
@@ -24,7 +24,7 @@ _PENDING = PoolFilter()
 Order = Literal["gain", "uncertain", "different"]
 
 # As `discovery.look_first`; a cluster that a person made is taken to be pure and new.
-_KEYS: dict[Order, Callable[[Cluster], float]] = {
+_KEYS: dict[Order, Callable[[PoolCluster], float]] = {
     "gain": lambda cluster: -cluster.size * (1.0 if cluster.purity is None else cluster.purity),
     "uncertain": lambda cluster: 1.0 if cluster.purity is None else cluster.purity,
     "different": lambda cluster: -(1.0 if cluster.novelty is None else cluster.novelty),
@@ -32,24 +32,24 @@ _KEYS: dict[Order, Callable[[Cluster], float]] = {
 
 
 @dataclass(frozen=True)
-class Page:
+class PoolPage:
     """Some rows and, where there are more, the cursor to give as `after` for the next ones."""
 
     samples: list[Sample]
     next: str | None
 
 
-class Pool:
+class UnknownPool:
     """The stored samples."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def page(self, where: PoolFilter = _PENDING, after: str | None = None, limit: int = 100) -> Page:
+    def page(self, where: PoolFilter = _PENDING, after: str | None = None, limit: int = 100) -> PoolPage:
         """List samples; give the `next` of a page as `after` to continue."""
         try:
             with self._database.read() as connection:
-                return Page(*stored.page(connection, where, after, limit))
+                return PoolPage(*stored.page(connection, where, after, limit))
         except stored.BadCursor:
             raise Refused(f"{after!r} is not a cursor of this list: start again without a cursor.") from None
 
@@ -136,13 +136,13 @@ class Clusters:
         self._log, self._database = log, log.database
         self._notifications, self._lease_seconds = notifications, lease_seconds
 
-    def all(self, order: Order = "gain") -> list[Cluster]:
+    def all(self, order: Order = "gain") -> list[PoolCluster]:
         """List the clusters that have pending samples, in the order to look at them."""
         with self._database.read() as connection:
             found = clusters.cluster_list(connection)
         return sorted(found, key=lambda cluster: (_KEYS[order](cluster), cluster.id))
 
-    def get(self, cluster_id: int) -> Cluster:
+    def get(self, cluster_id: int) -> PoolCluster:
         """Return one cluster, or raise `NotFound`."""
         with self._database.read() as connection:
             found = clusters.cluster(connection, cluster_id)
@@ -161,7 +161,7 @@ class Clusters:
         self._notifications.publish("clusters", {"clusters": len(ids), "samples": n_samples})
         return ids
 
-    def lease(self, cluster_id: int, who: str) -> Cluster:
+    def lease(self, cluster_id: int, who: str) -> PoolCluster:
         """Hold a cluster, or hold it longer; raise `Conflict` where another person holds it."""
         who = check_name(who, "A person")
         with self._database.write() as connection:
@@ -179,7 +179,7 @@ class Clusters:
         if released:
             self._notifications.publish("lease", {"cluster": cluster_id, "holder": None})
 
-    def merge(self, cluster_ids: Sequence[int], who: str) -> Outcome:
+    def merge(self, cluster_ids: Sequence[int], who: str) -> EventOutcome:
         """Move the samples of several clusters to the first of them."""
         with self._log.exclusive():
             into, *others = list(dict.fromkeys(cluster_ids))
@@ -191,7 +191,7 @@ class Clusters:
                 moved = {str(other): clusters.members(connection, [other]) for other in others}
             return self._log.append(MergeClustersEvent(into, moved), who)
 
-    def split(self, cluster_id: int, sample_ids: Sequence[int], who: str) -> Outcome:
+    def split(self, cluster_id: int, sample_ids: Sequence[int], who: str) -> EventOutcome:
         """Move samples of a cluster to a new one; its id is in the event's payload, as `into`."""
         ids = list(dict.fromkeys(sample_ids))
         with self._log.exclusive():

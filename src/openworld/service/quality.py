@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from openworld.recognition import OpenWorldRecognizer, parse_objective
 from openworld.recognition.threshold import Objective
-from openworld.service.event_log import EventLog, Outcome
+from openworld.service.event_log import EventLog, EventOutcome
 from openworld.service.events import FeedbackEvent, ObjectiveEvent
 from openworld.service.labels import Labels
 from openworld.service.live_model import Model
@@ -90,7 +90,7 @@ class RecognizedSamples:
             found = count_answers(connection)
         return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
-    def feedback(self, reviews: Sequence[Review], who: str) -> Outcome:
+    def feedback(self, reviews: Sequence[Review], who: str) -> EventOutcome:
         """Learn from reviews of recognized samples; those that say nothing new are skipped."""
         by_id = {review.sample_id: review for review in reviews}
         with self._log.exclusive():
@@ -108,7 +108,7 @@ class RecognizedSamples:
                     raise Conflict(f"Sample {sample.id} was {sample.state} by {sample.who}: undo that first.")
                 chosen.append((sample, label))
             if not chosen:
-                return Outcome(None, FeedbackEvent.kind, self._log.model.version)
+                return EventOutcome(None, FeedbackEvent.kind, self._log.model.version)
             event = FeedbackEvent(
                 [sample.id for sample, _ in chosen],
                 [label for _, label in chosen],
@@ -242,13 +242,13 @@ class OperatingPoints:
             _n_wrong(other, reviewed, truths),
         )
 
-    def move(self, objective: str, who: str) -> Outcome:
+    def move(self, objective: str, who: str) -> EventOutcome:
         """Move the operating point to where an objective asks for, as an event that can be undone."""
         wanted = str(_parsed_objective(objective))
         with self._log.exclusive():
             with self._log.model.reading() as (model, version):
                 if str(_adjustable(model).objective) == wanted:
-                    return Outcome(None, ObjectiveEvent.kind, version)
+                    return EventOutcome(None, ObjectiveEvent.kind, version)
             return self._log.append(ObjectiveEvent(wanted), who)
 
     def _samples(self) -> tuple[Features, Features, Features, list[str | None]]:

@@ -21,7 +21,7 @@ from openworld.service.rescoring import Rescorer
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Refused, as_features, check_items
 from openworld.store import Database
-from openworld.store.records import Item, Kept
+from openworld.store.records import Kept, SampleContent
 from openworld.store.samples import NewSample, Verdict, delete_previews, delete_recognized, store
 
 _MAX_PER_TRANSACTION = 2000
@@ -30,7 +30,7 @@ _PREVIEWS_BETWEEN_DELETIONS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class RecognitionResult:
     """The answers on n samples: the model's judgement, its version, and the ids of the stored samples.
 
     `labels` hold None for unknown, `sample_ids` None for samples that were not stored.
@@ -92,10 +92,10 @@ class Recognition:
     def recognize(
         self,
         X: ArrayLike,
-        items: Sequence[Item] | None = None,
+        items: Sequence[SampleContent] | None = None,
         *,
         remember: bool = True,
-    ) -> Answers:
+    ) -> RecognitionResult:
         """Name each sample or answer unknown; see `World.recognize`."""
         with self._model.reading() as (model, version):
             features = as_features(X, model.n_features_in_)
@@ -108,14 +108,14 @@ class Recognition:
             label if accepted else None
             for label, accepted in zip(judged.labels.tolist(), judged.accepted.tolist(), strict=True)
         ]
-        answers = Answers(judged, labels, [None] * len(labels), version)
+        answers = RecognitionResult(judged, labels, [None] * len(labels), version)
         kept = self._kept(judged) if remember else {}
         rows = [i for i, label in enumerate(labels) if remember and (label is None or i in kept)]
         if rows:
             new = [
                 NewSample(
                     features[i],
-                    Item() if items is None else items[i],
+                    SampleContent() if items is None else items[i],
                     Verdict.of(judged, i, version),
                     "pending" if labels[i] is None else "recognized",
                     kept=kept.get(i),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from openworld.service.event_log import Outcome
+from openworld.service.event_log import EventOutcome
 from openworld.service.events import FeedbackEvent, LabelEvent, LearnEvent, WorldEvent
 from openworld.service.validation import Refused
 from openworld.service.world import World
@@ -13,7 +13,9 @@ from openworld.store import events
 from openworld.store.labels import labeled_with
 
 
-def relabel(world: World, sample_ids: Sequence[int], label: str | None, who: str, *, admin: bool) -> Outcome:
+def relabel(
+    world: World, sample_ids: Sequence[int], label: str | None, who: str, *, admin: bool
+) -> EventOutcome:
     """Give labeled samples another label; None returns them to the pool. What is so already is skipped.
 
     The events that labeled them are undone and appended again without these samples, so that the model is
@@ -26,7 +28,7 @@ def relabel(world: World, sample_ids: Sequence[int], label: str | None, who: str
         found = [s for s in world.labels.find(sample_ids, who) if s.state == "labeled" and s.label != name]
         moved = {sample.id for sample in found}
         if not moved:
-            return Outcome(None, LabelEvent.kind, world.model.version)
+            return EventOutcome(None, LabelEvent.kind, world.model.version)
         others = sorted({str(sample.who) for sample in found} - {who})
         if others and not admin:
             raise Refused(f"{others[0]} labeled some of these samples: only an admin may change that.")
@@ -41,7 +43,7 @@ def relabel(world: World, sample_ids: Sequence[int], label: str | None, who: str
         return outcome if name is None else world.labels.label(sorted(moved), name, who)
 
 
-def _undo_all(world: World, event_ids: Sequence[int], who: str) -> Outcome:
+def _undo_all(world: World, event_ids: Sequence[int], who: str) -> EventOutcome:
     """Undo some events, or none: a later event may build on one of them, as a new name on the first label."""
     undone: list[int] = []
     try:

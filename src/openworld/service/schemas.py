@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from openworld.store.records import Cluster, Role, Sample
+from openworld.store.records import PoolCluster, Role, Sample
 
 # What fits a column of the database.
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -238,7 +238,7 @@ class RecognizedSample(BaseModel):
     sample_id: int | None = Field(description="Of the sample in the pool, where it went there.")
 
 
-class Recognized(BaseModel):
+class RecognizeResponse(BaseModel):
     """The answers on the samples of a request, all by one version of the model."""
 
     model_config = ConfigDict(
@@ -285,7 +285,7 @@ class SimilarSample(BaseModel):
 class ClusterList(BaseModel):
     """The clusters, and the progress of the clustering."""
 
-    clusters: list[Cluster]
+    clusters: list[PoolCluster]
     running: bool
     done: int
     total: int

@@ -29,7 +29,7 @@ from uvicorn.supervisors import Multiprocess
 from openworld.service.app import create_app, open_world
 from openworld.service.inputs import Inputs
 from openworld.service.settings import PREFIX, ServiceSettings, load_settings
-from openworld.service.state import State
+from openworld.service.state import ServiceState
 from openworld.service.validation import Refused
 from openworld.service.world import World
 
@@ -47,7 +47,7 @@ def serve(
     settings: ServiceSettings,
     say: Callable[[str], object],
     model: Any = None,
-    alongside: Callable[[State], AbstractContextManager[object]] = nullcontext,
+    alongside: Callable[[ServiceState], AbstractContextManager[object]] = nullcontext,
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests in progress are finished.
 
@@ -112,7 +112,7 @@ def check_may_listen(settings: ServiceSettings, world: World) -> None:
 class _Server(uvicorn.Server):
     """Reports its address, and ends event streams at shutdown: they would never end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, state: State, say: Callable[[str], object]) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServiceState, say: Callable[[str], object]) -> None:
         super().__init__(config)
         self._state, self._say = state, say
 

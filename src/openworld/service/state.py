@@ -18,7 +18,7 @@ from openworld.service.world import World
 
 
 @dataclass(frozen=True)
-class State:
+class ServiceState:
     """The parts of a running service; `app.state.service` of the application."""
 
     world: World
@@ -38,14 +38,14 @@ class State:
         self.broadcast.join()
 
 
-def get_state(request: Request) -> State:
+def get_state(request: Request) -> ServiceState:
     """Return the parts of the service that handles a request."""
-    state: State = request.app.state.service
+    state: ServiceState = request.app.state.service
     return state
 
 
-async def _service(request: Request) -> State:  # a plain function would be run in another thread
+async def _service(request: Request) -> ServiceState:  # a plain function would be run in another thread
     return get_state(request)
 
 
-Service = Annotated[State, Depends(_service)]
+Service = Annotated[ServiceState, Depends(_service)]

@@ -10,7 +10,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 LONGEST_NAME = 200
 _JOINERS = "\u200c\u200d"  # zero width: Persian and Indic spelling, emoji families
@@ -77,7 +77,7 @@ def as_features(X: ArrayLike, n_features: int) -> NDArray[np.floating[Any]]:
     return array
 
 
-def check_items(items: Sequence[Item]) -> None:
+def check_items(items: Sequence[SampleContent]) -> None:
     """Refuse items with text that cannot be stored."""
     for item in items:
         if item.text is not None:

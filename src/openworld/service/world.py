@@ -32,15 +32,15 @@ from openworld.service.idempotency import IdempotencyStore
 from openworld.service.labels import Labels
 from openworld.service.live_model import check_serves, from_bytes
 from openworld.service.notifications import Notifications
-from openworld.service.pool import Clusters, Pool
+from openworld.service.pool import Clusters, UnknownPool
 from openworld.service.quality import OperatingPoints, RecognizedSamples
-from openworld.service.recognition import Answers, Recognition
+from openworld.service.recognition import Recognition, RecognitionResult
 from openworld.service.replicas import Replicas
 from openworld.service.rescoring import Rescorer
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Refused
 from openworld.store import Database, events
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 
 class World:
@@ -84,7 +84,7 @@ class World:
             self._database.close()
             raise
         self.model = log.model
-        self.pool = Pool(self._database)
+        self.pool = UnknownPool(self._database)
         self.labels = Labels(log, settings.n_nearest, settings.learn_unknowns)
         self.classes = Classes(log)
         self.clusters = Clusters(log, self.notifications, settings.lease_seconds)
@@ -102,16 +102,16 @@ class World:
     def recognize(
         self,
         X: ArrayLike,
-        items: Sequence[Item] | None = None,
+        items: Sequence[SampleContent] | None = None,
         *,
         remember: bool = True,
-    ) -> Answers:
+    ) -> RecognitionResult:
         """Name each sample or answer unknown; unknown samples are in the pool when this returns.
 
         Parameters
         ----------
         X : array of shape (n, D)
-        items : sequence of n Items, optional
+        items : sequence of n SampleContent, optional
             Text, source and thumbnail of each sample.
         remember : bool, default=True
             Store the unknown samples, and the share of recognized ones that the settings ask for. The same

@@ -9,20 +9,20 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, select, update
 
-from openworld.store.records import Cluster, ClusterDraft
+from openworld.store.records import ClusterDraft, PoolCluster
 from openworld.store.samples import chunks
 from openworld.store.tables import LARGEST_ID, clusters, samples
 
 _COLUMNS = ("id", "medoid", "pinned", "holder", "held_until", "purity", "novelty", "loose")
 
 
-def cluster_list(connection: Connection) -> list[Cluster]:
+def cluster_list(connection: Connection) -> list[PoolCluster]:
     """Return the clusters with pending samples, largest first."""
     rows = connection.execute(_select().group_by(clusters.c.id))
     return sorted((_cluster(row) for row in rows), key=lambda cluster: (-cluster.size, cluster.id))
 
 
-def cluster(connection: Connection, cluster_id: int) -> Cluster | None:
+def cluster(connection: Connection, cluster_id: int) -> PoolCluster | None:
     """Return one cluster that has pending samples."""
     if abs(cluster_id) > LARGEST_ID:
         return None
@@ -38,8 +38,8 @@ def _select() -> Any:
     return select(*columns, func.count().label("size")).join(samples, members)
 
 
-def _cluster(row: Row[Any]) -> Cluster:
-    found = Cluster(**row._mapping)
+def _cluster(row: Row[Any]) -> PoolCluster:
+    found = PoolCluster(**row._mapping)
     if found.held_until is not None and found.held_until <= datetime.now(UTC):
         return dataclasses.replace(found, holder=None, held_until=None)
     return found

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
 
 from openworld.store.events import EventRecord
-from openworld.store.records import State
+from openworld.store.records import SampleState
 from openworld.store.samples import chunks
 from openworld.store.tables import descriptions, samples
 
@@ -18,7 +18,7 @@ from openworld.store.tables import descriptions, samples
 class GivenState:
     """The state that an event gave a sample."""
 
-    state: State
+    state: SampleState
     label: str | None
     who: str | None
     at: datetime | None

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 Kind = Literal["vector", "image", "text"]
-State = Literal["pending", "recognized", "labeled", "dismissed"]
+SampleState = Literal["pending", "recognized", "labeled", "dismissed"]
 Role = Literal["viewer", "labeler", "admin"]
 Kept = Literal["uncertain", "random"]
 
 
 @dataclass(frozen=True)
-class Item:
+class SampleContent:
     """A sample's kind, text, source and pictures, beside its feature.
 
     `thumbnail` is a small encoded picture, `preview` a larger one; `source` says where the sample is from, as
@@ -29,7 +29,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Near:
+class ClassDistance:
     """A class near a sample: its distance in the model's metric, and the sample's membership.
 
     `membership` is from 0 to 1, not normalized over classes; None between two classes, and for a sample
@@ -61,8 +61,8 @@ class Sample:
     answer: str | None
     decision: float
     membership: float
-    nearest: tuple[Near, ...]
-    state: State
+    nearest: tuple[ClassDistance, ...]
+    state: SampleState
     label: str | None
     who: str | None
     labeled_at: datetime | None
@@ -80,7 +80,7 @@ class PoolFilter:
     outliers last; with `least_certain_first`, by membership; otherwise by id.
     """
 
-    state: State | None = "pending"
+    state: SampleState | None = "pending"
     cluster: int | None = None
     clustered: bool | None = None
     nearest: str | None = None
@@ -96,7 +96,7 @@ class PoolFilter:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class PoolCluster:
     """A cluster of unknown samples. `pinned`: merged or split by a person, so clustering leaves it alone.
 
     `purity` is the estimated share of its commonest class, `novelty` how different it is from the known

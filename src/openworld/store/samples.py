@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, case, delete, or_, sele
 
 from openworld.recognition import Judgement
 from openworld.store.database import Database
-from openworld.store.records import Item, Kept, Near, Sample, State
+from openworld.store.records import ClassDistance, Kept, Sample, SampleContent, SampleState
 from openworld.store.tables import LARGEST_ID, features, previews, samples, thumbnails
 
 Features = NDArray[np.floating[Any]]
@@ -24,7 +24,7 @@ T = TypeVar("T")
 _AT_ONCE = 1000
 _NAMES = [field.name for field in fields(Sample)]
 _NEAREST = _NAMES.index("nearest")
-POOL: tuple[State, State] = ("pending", "recognized")
+POOL: tuple[SampleState, SampleState] = ("pending", "recognized")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Verdict:
     answer: str | None
     decision: float
     membership: float
-    nearest: tuple[Near, ...]
+    nearest: tuple[ClassDistance, ...]
     model_version: int
 
     @classmethod
@@ -50,7 +50,7 @@ class Verdict:
             str(judgement.labels[row]) if judgement.accepted[row] else None,
             float(judgement.decision[row]),
             float(judgement.membership[row]),
-            tuple(Near(*near) for near in nearest),
+            tuple(ClassDistance(*near) for near in nearest),
             model_version,
         )
 
@@ -71,9 +71,9 @@ class NewSample:
     """A sample to store: its feature, what is known about it, and the verdict on it."""
 
     feature: Features
-    item: Item
+    item: SampleContent
     verdict: Verdict
-    state: State
+    state: SampleState
     seen: int = 1
     kept: Kept | None = None
 
@@ -82,7 +82,7 @@ class NewSample:
         return content_hash(self.feature, self.item)
 
 
-def content_hash(feature: Features, item: Item) -> str:
+def content_hash(feature: Features, item: SampleContent) -> str:
     """Return a hash that is equal for samples with the same feature, kind and text."""
     digest = hashlib.sha256(f"{item.kind} {feature.dtype.str} {feature.shape} ".encode())
     digest.update(feature.tobytes())
@@ -146,7 +146,9 @@ def _row(digest: str, sample: NewSample) -> dict[str, Any]:
 def sample_of(row: Row[Any]) -> Sample:
     """Return the record of a row of `select_samples`."""
     values = list(row[: len(_NAMES)])
-    values[_NEAREST] = tuple(Near(*near) for near in values[_NEAREST])  # old rows have no memberships
+    values[_NEAREST] = tuple(
+        ClassDistance(*near) for near in values[_NEAREST]
+    )  # old rows have no memberships
     return Sample(*values)
 
 

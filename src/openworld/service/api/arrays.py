@@ -182,7 +182,9 @@ def description() -> dict[str, Any]:
             "responses": {
                 "200": {
                     "description": "The answers.",
-                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Recognized"}}},
+                    "content": {
+                        "application/json": {"schema": {"$ref": "#/components/schemas/RecognizeResponse"}}
+                    },
                 },
                 **{
                     str(code): {"description": text, "content": failure}

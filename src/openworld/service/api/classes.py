@@ -10,7 +10,7 @@ from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Labeler, Viewer
 from openworld.service.classes import ClassInfo
-from openworld.service.event_log import Outcome
+from openworld.service.event_log import EventOutcome
 from openworld.service.schemas import ClassBody, MergeClassesBody
 from openworld.service.state import Service
 from openworld.service.validation import Refused, check_name
@@ -47,7 +47,9 @@ def classes(
 
 
 @router.post("/merge", responses=errors(404, 409))
-def merge_classes(body: MergeClassesBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
+def merge_classes(
+    body: MergeClassesBody, service: Service, person: Labeler, request: Idempotent
+) -> EventOutcome:
     """Make one class of several; `into` is a class that exists."""
     return request.append(person, lambda: service.world.classes.merge(body.labels, body.into, person.name))
 
@@ -63,7 +65,7 @@ def class_info(
 @router.patch("/{label:path}", responses=errors(404, 409))
 def change_class(
     label: ClassLabel, body: ClassBody, service: Service, person: Labeler, request: Idempotent
-) -> list[Outcome]:
+) -> list[EventOutcome]:
     """Rename or describe a class, or both; each is an event that can be undone."""
     if body.label is None and body.description is None:
         raise Refused("Give a label, a description, or both.")
@@ -78,6 +80,6 @@ def change_class(
 
 
 @router.delete("/{label:path}", responses=errors(404, 409))
-def forget_class(label: ClassLabel, service: Service, person: Admin, request: Idempotent) -> Outcome:
+def forget_class(label: ClassLabel, service: Service, person: Admin, request: Idempotent) -> EventOutcome:
     """Forget a class; its stored samples return to the pool."""
     return request.append(person, lambda: service.world.classes.forget(label, person.name))

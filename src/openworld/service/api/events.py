@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 from openworld.service.api.errors import errors
 from openworld.service.auth.authorization import Viewer
 from openworld.service.notifications import Notification
-from openworld.service.state import Service, State
+from openworld.service.state import Service, ServiceState
 
 router = APIRouter(prefix="/v1", tags=["events"], responses=errors(401, 403, 429))
 
@@ -31,7 +31,7 @@ async def events(request: Request, service: Service, _: Viewer) -> StreamingResp
     return StreamingResponse(_stream(service, request), media_type="text/event-stream", headers=headers)
 
 
-async def _stream(service: State, request: Request) -> AsyncIterator[bytes]:
+async def _stream(service: ServiceState, request: Request) -> AsyncIterator[bytes]:
     """Yield events until the key is revoked or the session ends, which is seen at the next heartbeat."""
     async with service.broadcast.listening() as listener:
         yield b"retry: 2000\n: hello\n\n"

@@ -9,11 +9,11 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Labeler, Person, Viewer
-from openworld.service.event_log import Outcome
-from openworld.service.history import Event
+from openworld.service.event_log import EventOutcome
+from openworld.service.history import HistoryEvent
 from openworld.service.rescoring import Rescored
 from openworld.service.schemas import CountChange, EventBody, Id, VersionComparison
-from openworld.service.state import Service, State
+from openworld.service.state import Service, ServiceState
 from openworld.store.records import Version
 
 router = APIRouter(prefix="/v1", tags=["history"], responses=errors(401, 403, 422, 429))
@@ -22,20 +22,20 @@ VersionId = Annotated[Id, Path(description="The number of a version.")]
 
 
 @router.post("/undo", responses=errors(404, 409))
-def undo(body: EventBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
+def undo(body: EventBody, service: Service, person: Labeler, request: Idempotent) -> EventOutcome:
     """Undo an event: by default your last. Only an admin may undo those of others."""
     _check_own(body.event_id, service, person)
     return request.append(person, lambda: service.world.history.undo(person.name, body.event_id))
 
 
 @router.post("/redo", responses=errors(404, 409))
-def redo(body: EventBody, service: Service, person: Labeler, request: Idempotent) -> Outcome:
+def redo(body: EventBody, service: Service, person: Labeler, request: Idempotent) -> EventOutcome:
     """Redo an undone event: by default the one undone last."""
     _check_own(body.event_id, service, person)
     return request.append(person, lambda: service.world.history.redo(person.name, body.event_id))
 
 
-def _check_own(event_id: int | None, service: State, person: Person) -> None:
+def _check_own(event_id: int | None, service: ServiceState, person: Person) -> None:
     if event_id is None or person.may("admin"):
         return
     for event in service.world.history.events(before=event_id + 1, limit=1):
@@ -50,7 +50,7 @@ def history(
     before: Annotated[Id | None, Query(description="The id of the last event of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     who: Annotated[str | None, Query(max_length=200)] = None,
-) -> list[Event]:
+) -> list[HistoryEvent]:
     """List events, newest first."""
     return service.world.history.events(before, limit, who)
 
@@ -92,6 +92,8 @@ def rescored(
 
 
 @router.post("/versions/{version}/activate", responses=errors(404, 409))
-def activate_version(version: VersionId, service: Service, person: Admin, request: Idempotent) -> Outcome:
+def activate_version(
+    version: VersionId, service: Service, person: Admin, request: Idempotent
+) -> EventOutcome:
     """Roll back to the model of an earlier version, as a new version."""
     return request.append(person, lambda: service.world.history.rollback(version, person.name))

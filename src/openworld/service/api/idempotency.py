@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from openworld.service.auth.authorization import Person
-from openworld.service.event_log import Outcome
+from openworld.service.event_log import EventOutcome
 from openworld.service.idempotency import IdempotencyKey
-from openworld.service.state import Service, State
+from openworld.service.state import Service, ServiceState
 
 HEADER = "Idempotency-Key"
 MAX_LENGTH = 200
@@ -29,11 +29,11 @@ DESCRIPTION = (
 class IdempotentRequest:
     """A request that has its effect once under its key, if it has one."""
 
-    def __init__(self, service: State, key: str | None, digest: str) -> None:
+    def __init__(self, service: ServiceState, key: str | None, digest: str) -> None:
         self._store, self._key, self._digest = service.world.idempotency, key, digest
         self._parts = count()
 
-    def append(self, person: Person, append: Callable[[], Outcome]) -> Outcome:
+    def append(self, person: Person, append: Callable[[], EventOutcome]) -> EventOutcome:
         """Append one of the events of this request, or return its outcome of the first time."""
         if self._key is None:
             return append()

@@ -21,7 +21,7 @@ from openworld.service.api.exports import NDJSON
 from openworld.service.api.recognize import check_batch, printable
 from openworld.service.auth.authorization import Labeler
 from openworld.service.intake import ENDINGS, Intake, IntakeSummary, ending, open_upload
-from openworld.service.state import Service, State
+from openworld.service.state import Service, ServiceState
 from openworld.service.validation import Conflict, Refused
 
 router = APIRouter(prefix="/v1", tags=["import"], responses=errors(400, 401, 403, 413, 422, 429))
@@ -78,7 +78,9 @@ def _keep(files: list[UploadFile], folder: Path) -> list[tuple[str, Path | None]
     return kept
 
 
-def _take_all(service: State, intake: Intake, kept: list[tuple[str, Path | None]]) -> Iterator[IntakeSummary]:
+def _take_all(
+    service: ServiceState, intake: Intake, kept: list[tuple[str, Path | None]]
+) -> Iterator[IntakeSummary]:
     """Take in the files one after the other; one that cannot be used is noted by its name."""
     for name, path in kept:
         try:
@@ -90,7 +92,7 @@ def _take_all(service: State, intake: Intake, kept: list[tuple[str, Path | None]
     yield intake.finish()
 
 
-def _take(service: State, intake: Intake, name: str, path: Path | None) -> Iterator[IntakeSummary]:
+def _take(service: ServiceState, intake: Intake, name: str, path: Path | None) -> Iterator[IntakeSummary]:
     if path is None:
         raise Refused(f"Files of this kind cannot be read. These can: {', '.join(ENDINGS)}.")
     data = open_upload(path, name, takes_items=service.world.model.extractor is not None)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Response
 from openworld.service.api.errors import errors
 from openworld.service.auth.authorization import Admin
 from openworld.service.schemas import KeyBody, NewKey
-from openworld.service.state import Service, State
+from openworld.service.state import Service, ServiceState
 from openworld.service.validation import Conflict
 from openworld.store.records import Key
 
@@ -40,6 +40,6 @@ def revoke_key(
     service.world.keys.revoke(name)
 
 
-def _has_admin(service: State, besides: str | None = None) -> bool:
+def _has_admin(service: ServiceState, besides: str | None = None) -> bool:
     valid = [key for key in service.world.keys.all() if key.revoked_at is None and key.name != besides]
     return service.settings.key is not None or any(key.role == "admin" for key in valid)

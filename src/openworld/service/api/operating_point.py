@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Admin, Viewer
-from openworld.service.event_log import Outcome
+from openworld.service.event_log import EventOutcome
 from openworld.service.quality import OperatingPoint
 from openworld.service.schemas import ObjectiveBody, ObjectiveText
 from openworld.service.state import Service
@@ -34,6 +34,6 @@ def operating_point(
 @router.patch("")
 def move_operating_point(
     body: ObjectiveBody, service: Service, person: Admin, request: Idempotent
-) -> Outcome:
+) -> EventOutcome:
     """Move the operating point, as an event that can be undone."""
     return request.append(person, lambda: service.world.operating_point.move(body.objective, person.name))

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.auth.authorization import Labeler, Viewer
-from openworld.service.event_log import Outcome
+from openworld.service.event_log import EventOutcome
 from openworld.service.inputs import media_type
 from openworld.service.pool import Order
 from openworld.service.schemas import (
@@ -25,7 +25,7 @@ from openworld.service.schemas import (
     SplitBody,
 )
 from openworld.service.state import Service
-from openworld.store.records import Cluster, PoolFilter, Sample, State
+from openworld.store.records import PoolCluster, PoolFilter, Sample, SampleState
 
 # Whole prefixes here: metrics are by the path of the innermost route.
 router = APIRouter(responses=errors(401, 403, 422, 429))
@@ -40,7 +40,7 @@ ClusterId = Annotated[Id, Path(description="The id of a cluster.")]
 def pool(
     service: Service,
     _: Viewer,
-    state: Annotated[State | None, Query(description="Which samples; `all=true` for any.")] = "pending",
+    state: Annotated[SampleState | None, Query(description="Which samples; `all=true` for any.")] = "pending",
     every: Annotated[bool, Query(alias="all", description="Samples in any state.")] = False,
     cluster: Annotated[Id | None, Query(description="Members of a cluster, outliers last.")] = None,
     clustered: Annotated[bool | None, Query(description="In some cluster, or in none.")] = None,
@@ -143,7 +143,7 @@ def pool_map(service: Service, _: Viewer) -> PoolPlaces:
 @clusters_router.post("/merge", responses=errors(404, 409))
 def merge_clusters(
     body: MergeClustersBody, service: Service, person: Labeler, request: Idempotent
-) -> Outcome:
+) -> EventOutcome:
     """Make one cluster of several."""
     return request.append(person, lambda: service.world.clusters.merge(body.cluster_ids, person.name))
 
@@ -163,13 +163,13 @@ def granularity(body: GranularityBody, service: Service, _: Labeler) -> dict[str
 
 
 @clusters_router.get("/{cluster_id:int}", responses=errors(404))
-def cluster(cluster_id: ClusterId, service: Service, _: Viewer) -> Cluster:
+def cluster(cluster_id: ClusterId, service: Service, _: Viewer) -> PoolCluster:
     """Return one cluster; its samples are at /v1/pool?cluster=ID."""
     return service.world.clusters.get(cluster_id)
 
 
 @clusters_router.post("/{cluster_id:int}/lease", responses=errors(404, 409))
-def lease_cluster(cluster_id: ClusterId, service: Service, person: Labeler) -> Cluster:
+def lease_cluster(cluster_id: ClusterId, service: Service, person: Labeler) -> PoolCluster:
     """Lease a cluster, or renew the lease, so that nobody else works on it."""
     return service.world.clusters.lease(cluster_id, person.name)
 
@@ -183,7 +183,7 @@ def release_cluster(cluster_id: ClusterId, service: Service, person: Labeler) ->
 @clusters_router.post("/{cluster_id:int}/split", responses=errors(404, 409))
 def split_cluster(
     cluster_id: ClusterId, body: SplitBody, service: Service, person: Labeler, request: Idempotent
-) -> Outcome:
+) -> EventOutcome:
     """Move some samples of a cluster to a new one: those given, or the part that differs most."""
 
     def chosen() -> list[int]:

@@ -21,11 +21,11 @@ from openworld.service.api.errors import errors
 from openworld.service.api.idempotency import Idempotent
 from openworld.service.api.request_bodies import SMALL
 from openworld.service.auth.authorization import Labeler, Person, Viewer
-from openworld.service.event_log import Outcome
-from openworld.service.schemas import LearnBody, RecognizeBody, Recognized
-from openworld.service.state import Service, State
+from openworld.service.event_log import EventOutcome
+from openworld.service.schemas import LearnBody, RecognizeBody, RecognizeResponse
+from openworld.service.state import Service, ServiceState
 from openworld.service.validation import Refused
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 router = APIRouter(prefix="/v1", tags=["recognize and learn"], responses=errors(400, 401, 403, 413, 422, 429))
 
@@ -61,7 +61,7 @@ def _described(schema: type[BaseModel]) -> dict[str, Any]:
 
 @router.post(
     "/recognize",
-    response_model=Recognized,
+    response_model=RecognizeResponse,
     responses=errors(409),
     openapi_extra=_described(RecognizeBody),
 )
@@ -79,7 +79,7 @@ async def recognize(
     )
 
 
-@router.post("/recognize/images", response_model=Recognized, responses=errors(409))
+@router.post("/recognize/images", response_model=RecognizeResponse, responses=errors(409))
 async def recognize_images(
     files: Files,
     service: Service,
@@ -102,7 +102,7 @@ async def learn(
     person: Labeler,
     request: Idempotent,
     body: Annotated[LearnBody, Depends(_parsed(LearnBody))],
-) -> Outcome:
+) -> EventOutcome:
     """Learn labeled samples, of known and of new classes."""
     X, items = await _samples(body, service)
     return await run_in_threadpool(
@@ -117,7 +117,7 @@ async def learn_images(
     service: Service,
     person: Labeler,
     request: Idempotent,
-) -> Outcome:
+) -> EventOutcome:
     """Learn labeled pictures, with a model that was fitted on pictures."""
     X, items = await _pictures(files, service)
     names = labels * len(files) if len(labels) == 1 else labels
@@ -126,19 +126,21 @@ async def learn_images(
     )
 
 
-async def _samples(body: RecognizeBody | LearnBody, service: State) -> tuple[NDArray[Any], list[Item]]:
+async def _samples(
+    body: RecognizeBody | LearnBody, service: ServiceState
+) -> tuple[NDArray[Any], list[SampleContent]]:
     if body.texts is not None:
         check_batch(len(body.texts), service.settings.max_batch)
         return await run_in_threadpool(service.inputs.texts, body.texts, body.source)
     vectors = body.vectors or []
     check_batch(len(vectors), service.settings.max_batch)
-    n_features, items = service.batcher.n_features, [Item(source=body.source)] * len(vectors)
+    n_features, items = service.batcher.n_features, [SampleContent(source=body.source)] * len(vectors)
     if len(vectors) <= _FEW:
         return _as_array(vectors, n_features), items
     return await run_in_threadpool(_as_array, vectors, n_features), items
 
 
-async def _pictures(files: list[UploadFile], service: State) -> tuple[Any, list[Item]]:
+async def _pictures(files: list[UploadFile], service: ServiceState) -> tuple[Any, list[SampleContent]]:
     check_batch(len(files), service.settings.max_images)
     read = [(printable(file.filename), await file.read()) for file in files]
     return await service.inputs.pictures_in_turn(read)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from openworld.service.events import UNDOABLE_KINDS, event_of
-from openworld.service.history import Event
+from openworld.service.history import HistoryEvent
 from openworld.service.pages.page import page, person, render, world_of
 from openworld.service.schemas import Id
 
@@ -40,7 +40,7 @@ def _events(request: Request, mine: bool, before: int | None) -> dict[str, Any]:
     }
 
 
-def _words(event: Event) -> str:
+def _words(event: HistoryEvent) -> str:
     """Say what an event did."""
     of = f" (event {event.undoes})" if event.undoes is not None else ""
     return event_of(event.kind, event.payload).describe() + of

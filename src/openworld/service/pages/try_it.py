@@ -16,9 +16,9 @@ from PIL import Image
 from openworld.data.letters import SIDE, Letters
 from openworld.service.inputs import media_type
 from openworld.service.pages.page import page, person, render
-from openworld.service.state import State, get_state
+from openworld.service.state import ServiceState, get_state
 from openworld.service.validation import Conflict, Refused
-from openworld.store.records import Item
+from openworld.store.records import SampleContent
 
 router = APIRouter()
 
@@ -60,7 +60,7 @@ def letter(
     if not image.any():
         raise Refused("The drawing is empty.")
     drawn = Letters(_centered(image)[np.newaxis], np.array([""]), np.array([""]))
-    item = Item("image", None, _SOURCE, _thumbnail(drawn.images[0]))
+    item = SampleContent("image", None, _SOURCE, _thumbnail(drawn.images[0]))
     return _answer(request, drawn.frequencies, item, remember, label)
 
 
@@ -92,12 +92,14 @@ def vector(
         values = [float(part) for part in numbers.strip("[] \n").replace(",", " ").split()]
     except ValueError as error:
         raise Refused(f"Numbers are needed, by commas or spaces: {error}.") from None
-    return _answer(request, [values], Item(source=_SOURCE), remember, label)
+    return _answer(request, [values], SampleContent(source=_SOURCE), remember, label)
 
 
-def _answer(request: Request, features: ArrayLike, item: Item, remember: bool, label: str) -> HTMLResponse:
+def _answer(
+    request: Request, features: ArrayLike, item: SampleContent, remember: bool, label: str
+) -> HTMLResponse:
     """Recognize a sample or, with a label, learn it: a person has corrected the answer."""
-    state: State = get_state(request)
+    state: ServiceState = get_state(request)
     me, picture = person(request), _data_url(item)
     if label:
         if not me.may("labeler"):
@@ -120,7 +122,7 @@ def _answer(request: Request, features: ArrayLike, item: Item, remember: bool, l
     )
 
 
-def _data_url(item: Item) -> str | None:
+def _data_url(item: SampleContent) -> str | None:
     """Return the picture of a sample as an address: it is shown, and perhaps not stored."""
     data = item.preview or item.thumbnail
     return None if data is None else f"data:{media_type(data)};base64,{b64encode(data).decode()}"

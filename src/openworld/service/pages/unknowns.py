@@ -14,7 +14,7 @@ from openworld.service.pool import Order
 from openworld.service.schemas import Id
 from openworld.service.state import get_state
 from openworld.service.world import World
-from openworld.store.records import Cluster, PoolFilter
+from openworld.store.records import PoolCluster, PoolFilter
 
 _CARDS = 48
 _PREVIEWED = 6
@@ -51,7 +51,7 @@ def cards(
     return render("cards.html", **_cards(world, found, start, person(request).name, order))
 
 
-def _cards(world: World, clusters: list[Cluster], start: int, me: str, order: Order) -> dict[str, Any]:
+def _cards(world: World, clusters: list[PoolCluster], start: int, me: str, order: Order) -> dict[str, Any]:
     shown = clusters[start : start + _CARDS]
     rows = [(c, world.pool.page(PoolFilter(cluster=c.id), limit=_PREVIEWED).samples) for c in shown]
     end = start + _CARDS
@@ -85,7 +85,7 @@ def _next_address(request: Request, cluster: int | None, without: Container[int]
     return f"/unknowns/group?cluster={found.id}" if found else "/"
 
 
-def next_free(clusters: Sequence[Cluster], cluster_id: int, who: str | None) -> Cluster | None:
+def next_free(clusters: Sequence[PoolCluster], cluster_id: int, who: str | None) -> PoolCluster | None:
     """Return the next cluster of a circular list that nobody else holds."""
     places = {cluster.id: place for place, cluster in enumerate(clusters)}
     start = places.get(cluster_id, -1) + 1

@@ -16,7 +16,7 @@ from openworld.service.pages.page import numbers, page, person, render, world_of
 from openworld.service.schemas import Id
 from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
-from openworld.store.records import Near, PoolFilter, Sample
+from openworld.store.records import ClassDistance, PoolFilter, Sample
 
 PAGE = 120
 _OPTIONS = 9  # one for each digit key
@@ -27,7 +27,7 @@ router = APIRouter()
 
 
 @dataclass(frozen=True)
-class Group:
+class SampleGroup:
     """Samples, chosen by one of: cluster, search text, a sample they are similar to, answer, or label.
 
     With an answer: recognized samples that the model named so, least certain first. With a label: the samples
@@ -92,12 +92,12 @@ def group_of(
     like: Id | None = None,
     answer: Annotated[str | None, Query(max_length=200)] = None,
     of: Annotated[str | None, Query(max_length=200)] = None,
-) -> Group:
+) -> SampleGroup:
     """Return the group of a query."""
-    return Group(cluster, text or None, like, answer or None, of or None)
+    return SampleGroup(cluster, text or None, like, answer or None, of or None)
 
 
-OfGroup = Annotated[Group, Depends(group_of)]
+OfGroup = Annotated[SampleGroup, Depends(group_of)]
 
 
 @router.get("/unknowns/group")
@@ -213,7 +213,7 @@ def _shares(world: World, ids: Sequence[int]) -> dict[str, float]:
 
 
 def _options(
-    nearest: Sequence[Near], labels: Sequence[str], search: str, shares: Mapping[str, float]
+    nearest: Sequence[ClassDistance], labels: Sequence[str], search: str, shares: Mapping[str, float]
 ) -> list[Option]:
     """Return the nearest classes, then others with the search in their names: what begins with it first."""
     wanted = search.strip().casefold()
