@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,15 +35,18 @@ def copied(name: str) -> str:
 
 
 def command_line() -> str:
-    """Return the help of every command, as `openworld --help` prints it."""
+    """Return the help of every command, as `openworld --help` prints it, with its examples as code."""
     import typer
     from typer.cli import get_docs_for_click
 
     from openworld.cli.app import app
 
     command = typer.main.get_command(app)
+    for one in command.commands.values():  # the list of commands would cut their first sentences short
+        one.short_help = (one.help or "").partition("\n\n")[0]
     context = typer.Context(command, info_name="openworld")
-    return get_docs_for_click(obj=command, ctx=context, name="openworld", title="Command line")
+    page = get_docs_for_click(obj=command, ctx=context, name="openworld", title="Command line")
+    return re.sub(r"(?m)^([^`\n]+: )(openworld .+)$", r"\1`\2`", page)
 
 
 def http_api() -> str:

@@ -217,7 +217,7 @@ def test_evaluate_takes_folders(run: Any, tmp_path: Path) -> None:
 def test_classes_of_nearly_the_same_name_are_pointed_out(run: Any, photos: Path, tmp_path: Path) -> None:
     shutil.copytree(photos / "dark", photos / "Dark")
     run("fit", photos, "-o", tmp_path / "m.ow", "--extractor", "pixels", *FAST)
-    assert "Classes of nearly the same name: 'Dark', 'dark'. They stay apart." in run.told
+    assert "Classes with similar names: 'Dark', 'dark'. They stay separate." in run.told
     assert len(openworld.load(tmp_path / "m.ow").classes_) == 5
 
 

@@ -151,7 +151,7 @@ def test_workers_on_postgresql(folder):
         (["serve", "model.ow", "--port", "70000"], "port"),
         (["serve", "model.ow", "--config", "none.toml"], "none.toml"),
         (["serve", "model.ow", "--key", "short"], "key"),
-        (["export", "model", "out.txt"], "What can be exported"),
+        (["export", "model", "out.txt"], "Cannot export model to out.txt"),
         (["export", "model", "out.ow", "--database", "sqlite:///new.db"], "no database new.db"),
         (["key", "list"], "no database openworld.db"),
         (["key", "revoke", "nobody"], "no database openworld.db"),
@@ -177,7 +177,7 @@ def test_keys_are_made_listed_and_revoked(run, folder):
     assert "ann" in run.told
     run("key", "create", "ann", code=1)
     assert "choose another name" in run.told
-    assert "ann  viewer  made" in run("key", "list")
+    assert "ann  viewer  created" in run("key", "list")
     with serving("model.ow", "--host", "127.0.0.1") as (_, address):
         assert httpx.get(f"{address}/v1/pool", timeout=300).status_code == 401
         headers = {"Authorization": f"Bearer {secret}"}
@@ -276,7 +276,7 @@ def test_data_that_cannot_be_served(run, folder):
     assert "gone.csv: there is no such file" in run.told
     (folder / "lines.txt").write_text("a\nb\n")
     run("serve", "lines.txt", "--workers", "2", code=1)
-    assert "first openworld import lines.txt" in run.told
+    assert "Run openworld import lines.txt first" in run.told
     run("serve", "--features", "3", "--extractor", "ngrams", "--database", "sqlite:///both.db", code=1)
     assert "not both" in run.told
 
@@ -296,5 +296,5 @@ def test_exports_of_a_damaged_file_have_what_can_be_read(run, folder):
     assert "openworld export log" in run.told
     run("export", "log", "log.ndjson", "--database", "sqlite:///world.db")
     n_found = len((folder / "log.ndjson").read_text().splitlines())
-    assert f"what could be read of it: {n_found} events" in run.told
+    assert f"Exported what could be read: {n_found} events" in run.told
     assert n_found == 100

@@ -28,8 +28,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Recognition in an open world: name the known, say unknown to the rest, learn it as it comes.",
-    epilog="Start with: openworld demo",
+    help="Recognition in an open world: name what is known, answer unknown to the rest, and learn new "
+    "classes at any time.",
+    epilog="Start with: openworld demo. Help for one command: openworld fit --help.",
 )
 for command in (fit, recognize, learn, inspect, card, extract, evaluate, compare, serve, export, demo):
     app.command()(command)

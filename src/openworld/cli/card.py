@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from openworld.cli.options import ModelArgument
+
 _MOST_CLASSES = 200  # listed one by one
 # Of the weights that come with an extra; other extractors have licenses of their own.
 _LICENSES = {
@@ -22,13 +24,14 @@ _LICENSES = {
 
 
 def card(
-    model: Annotated[Path, typer.Argument(help="The model file.")],
+    model: ModelArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write it; left out: to the terminal.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to this file. Default: print it."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same facts as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the same facts as JSON.")] = False,
 ) -> None:
-    """Write a model card: what the model knows, how it was made, how well it should work, its limits.
+    """Write a model card: classes, how the model was made, expected quality, intended use and limits.
 
     Example: openworld card animals.ow -o card.md
     """

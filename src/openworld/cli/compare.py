@@ -15,11 +15,12 @@ def compare(
     first: Annotated[Path, typer.Argument(help="Folder of the first run.")],
     second: Annotated[Path, typer.Argument(help="Folder of the second run.")],
     measure: Annotated[
-        list[str] | None, typer.Option(help="A measure of results.csv; repeat for several.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A measure in results.csv. Repeat the option for several."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Compare two runs: differences from the first to the second, paired over class orders.
+    """Compare the results of two evaluation runs, paired over class orders.
 
     Example: openworld compare report-a report-b
     """

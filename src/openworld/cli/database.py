@@ -11,16 +11,16 @@ import typer
 DatabaseOption = Annotated[
     str | None,
     typer.Option(
-        help="URL of the database: sqlite:///FILE or postgresql://USER@HOST/NAME. "
-        "Left out: OPENWORLD_DATABASE, else sqlite:///openworld.db.",
-        show_default=False,
+        metavar="URL",
+        help="sqlite:///FILE or postgresql://USER@HOST/NAME. Default: the variable OPENWORLD_DATABASE, or "
+        "sqlite:///openworld.db.",
     ),
 ]
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Tell what goes wrong with a database, or with an act on it, in one line."""
+    """Turn errors of the database, or of an event, into one line."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from openworld.service.validation import Conflict, NotFound

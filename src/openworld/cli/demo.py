@@ -11,27 +11,33 @@ import typer
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder for the database, or for what is written.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Folder for the database, or for the files that are written.",
+        ),
     ] = Path("demo"),
     in_terminal: Annotated[
         bool,
         typer.Option(
             "--in-terminal",
-            help="No service: tell the whole loop in the terminal, and write model, table and figure.",
+            help="Run the whole loop in the terminal, without a service, and write model, table and figure.",
         ),
     ] = False,
-    port: Annotated[int, typer.Option(help="The port of the page; 0 takes a free one.")] = 8000,
-    seed: Annotated[int, typer.Option(help="Chooses which letters are known and which are new.")] = 1,
+    port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 8000,
+    seed: Annotated[int, typer.Option(help="Random seed that chooses which letters are known.")] = 1,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address, or the accuracies, as JSON.")
     ] = False,
 ) -> None:
-    """Serve 30 known letters while others stream in as unknown: open the page, name them, see them learned.
+    """Try the service on built-in letters: 30 are known, the others stream in as unknown.
 
-    The letters are drawn in the typefaces that come with matplotlib. What you name is kept in the folder's
-    database, and the next `openworld demo` goes on with it.
+    Open the page, name the unknown letters, and see that they are recognized from then on. The next
+    `openworld demo` continues with what you named.
 
-    In the terminal, with the true names in place of a person: openworld demo --in-terminal
+    Without a page, with the true names instead of a person: openworld demo --in-terminal
     """
     from openworld.cli.console import messages, need
     from openworld.cli.demo_story import draw_letters, tell_in_terminal

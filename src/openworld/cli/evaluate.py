@@ -11,50 +11,59 @@ import typer
 
 from openworld.cli.options import JsonOption
 
+ExperimentArgument = Annotated[
+    str,
+    typer.Argument(
+        help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard, few-shot, discovery "
+        "or loop; or a .toml file."
+    ),
+]
+OutputOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for tables, figures and report.")
+]
+DataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="DATA",
+        help="letters (built in); a .npz, .csv or .parquet file with labels; a folder of pictures with one "
+        "sub-folder per class; texts with labels; or a folder of ILSVRC'10 .sbow.mat files. photos@pixels "
+        "uses the extractor pixels. Repeat the option for several data sets.",
+    ),
+]
+RecognizerOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Name of a recognizer, or your own class as package.module:Class. The module can be in the "
+        "current folder. Repeat the option for several.",
+    ),
+]
+OrdersOption = Annotated[int | None, typer.Option(metavar="N", help="Number of class orders.")]
+SeedOption = Annotated[int | None, typer.Option(help="Random seed of classes, samples and orders.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(metavar="N", help="Number of processes. Default: one per core.")
+]
+
 
 def evaluate(
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard, few-shot, "
-            "discovery, loop; or a .toml file."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and report.")] = Path(
-        "report"
-    ),
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="letters (built in), a .npz, .csv or .parquet file with labels, a folder of pictures with a "
-            "sub-folder per class, texts with labels, or a folder of ILSVRC'10 .sbow.mat files. Repeat for "
-            "several feature sets; photos@pixels means photos with the extractor pixels."
-        ),
-    ] = None,
-    recognizer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Name of a recognizer, or your own as package.module:Class, looked for in the current "
-            "folder too. Repeat for several."
-        ),
-    ] = None,
-    orders: Annotated[int | None, typer.Option(help="Number of class orders.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed of classes, samples and orders.")] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Number of processes (default: one per core)."),
-    ] = None,
+    experiment: ExperimentArgument,
+    output: OutputOption = Path("report"),
+    data: DataOption = None,
+    recognizer: RecognizerOption = None,
+    orders: OrdersOption = None,
+    seed: SeedOption = None,
+    workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run an open-world experiment and write its tables, figures and report.
 
-    Example: openworld evaluate paper-50 --data letters --output report/
+    The paper's Figure 3: openworld evaluate paper-50 --data letters --output report/
 
-    On pictures: openworld evaluate paper-50 --data photos/ --recognizer openworld --recognizer NNO
+    Two recognizers: openworld evaluate paper-50 --data photos/ --recognizer openworld --recognizer NNO
 
-    Feature sets beside each other: openworld evaluate paper-50 --data photos@pixels --data photos
+    Two extractors: openworld evaluate paper-50 --data photos@pixels --data photos
 
-    Run the same command again to resume an interrupted run.
+    To resume an interrupted run, run the same command again.
     """
     from openworld.cli.console import Progress, need
 
@@ -64,7 +73,7 @@ def evaluate(
     from openworld.evaluation.report import write_report
     from openworld.evaluation.run import run_experiment
 
-    sys.path.append(str(Path.cwd()))  # where your own recognizer is looked for last
+    sys.path.append(str(Path.cwd()))  # so that your own recognizer is found here
     given = {
         "data": tuple(data) if data else None,
         "recognizers": tuple(recognizer) if recognizer else None,
@@ -87,11 +96,11 @@ def evaluate(
         )
         progress.update(progress.done, progress.total, "Drawing")
         page = write_report(output)
-    _tell(output, page, as_json=as_json)
+    _say_findings(output, page, as_json=as_json)
 
 
 def _evaluate_pool(name: str, settings: dict[str, Any], output: Path, as_json: bool) -> None:
-    """Run an experiment that has rows of its own."""
+    """Run an experiment on the unknown pool, which has its own result rows."""
     import json
 
     from openworld.cli.console import Progress, messages
@@ -127,7 +136,7 @@ def _extract(name: str) -> None:
         report_left_out(stream, batch.n_unlabeled, batch.failures)
 
 
-def _tell(output: Path, page: Path, *, as_json: bool) -> None:
+def _say_findings(output: Path, page: Path, *, as_json: bool) -> None:
     """Print the findings, in words or as JSON."""
     import json
     from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`openworld export`: take out of a database what was learned."""
+"""`openworld export`: write the contents of a database to files."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def export(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the model, the labeled samples or the log of a database to a file.
+    """Write the model, the labeled samples or the event log of a database to a file.
 
-    openworld export model animals.ow --database sqlite:///animals.db
+    The model: openworld export model animals.ow --database sqlite:///animals.db
 
-    openworld export labeled photos/ --database sqlite:///animals.db    (openworld fit photos/ reads it)
+    A folder that openworld fit reads: openworld export labeled photos/ --database sqlite:///animals.db
     """
     from openworld.cli.console import messages, need
     from openworld.cli.loading import require_folder
@@ -45,7 +45,7 @@ def export(
     from openworld.store.storage import DamagedError
 
     if (what, output.suffix) not in FORMS:
-        raise ValueError(f"What can be exported: {_FORMS}; got {what} to {output.name}.")
+        raise ValueError(f"Cannot export {what} to {output.name}. You can export: {_FORMS}.")
     require_folder(output)
     url = load_settings(database=database).database
     with plain_errors():
@@ -61,7 +61,7 @@ def export(
 
 
 def _export_readable(url: str, what: str, output: Path, error: Exception) -> None:
-    """Write what can be read of a damaged file, and say so."""
+    """Write what can be read from a damaged file, and say so."""
     from sqlalchemy import make_url
 
     from openworld.cli.console import messages
@@ -69,9 +69,9 @@ def _export_readable(url: str, what: str, output: Path, error: Exception) -> Non
 
     n = export_readable(Path(make_url(url).database or ""), what, output)
     if not n:
-        raise ValueError(f"Nothing of the {what} can be read: restore a backup. {error}") from error
+        raise ValueError(f"The {what} cannot be read: restore a backup. {error}") from error
     found = "the newest model" if what == "model" else f"{n} {'events' if what == 'log' else 'samples'}"
-    messages.print(f"The database is damaged. This is what could be read of it: {found}.", style="yellow")
+    messages.print(f"The database is damaged. Exported what could be read: {found}.", style="yellow")
 
 
 def _size(output: Path) -> int:

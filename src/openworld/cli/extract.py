@@ -36,7 +36,10 @@ def extract(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The .npz file to write: X, y, names, extractor.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The .npz file to write: arrays X, y, names and extractor."
+        ),
     ],
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
@@ -47,18 +50,18 @@ def extract(
     cache: CacheOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Make features once and keep them; fit, recognize, learn and evaluate take the file.
+    """Extract features to a file, which fit, recognize, learn and evaluate can read.
 
-    Example: openworld extract photos/ -o photos.npz
+    From pictures: openworld extract photos/ -o photos.npz
 
-    Another extractor: openworld extract photos/ -o small.npz --extractor pixels
+    With another extractor: openworld extract photos/ -o small.npz --extractor pixels
     """
     from openworld.cli.console import messages, plural
     from openworld.cli.loading import open_data, report_left_out, require_folder
     from openworld.data.errors import DataError
 
     if output.suffix.lower() != ".npz":
-        raise DataError(f"{output}: features are written as .npz.")
+        raise DataError(f"{output}: features can only be written as .npz.")
     require_folder(output)
     stream = open_data(
         data,
@@ -66,7 +69,7 @@ def extract(
         columns=as_columns(label_column, None, text_column, id_column, Missing.error),
     )
     if stream.source is None:
-        raise DataError(f"{data} holds vectors already: there is nothing to extract.")
+        raise DataError(f"{data} already holds vectors: there is nothing to extract.")
     batch = _with_labels(read_all(stream, cache=cache))
     _write(output, stream, batch)
     name = (stream.extractor or {})["name"]
@@ -86,7 +89,7 @@ def extract(
 
 
 def read_all(stream: Stream, *, cache: bool) -> Batch:
-    """Make all features, in sight of the user."""
+    """Extract all features, with a progress bar."""
     from openworld.cli.loading import shown
     from openworld.data.batch import Batch
     from openworld.data.stream import require_samples

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from openworld.cli.options import (
+    RECOGNIZER,
     CacheOption,
     DaskOption,
     ExtractorOption,
@@ -27,6 +28,11 @@ from openworld.cli.options import (
     as_extraction,
 )
 
+if TYPE_CHECKING:
+    from openworld.cli.fit_report import FitReport
+    from openworld.data.stream import Stream
+    from openworld.distributed import Learned
+
 
 class RecognizerName(StrEnum):
     """The recognizers that can be fitted."""
@@ -37,35 +43,61 @@ class RecognizerName(StrEnum):
     softmax_threshold = "softmax-threshold"
 
 
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A folder of pictures with one sub-folder per class, or a .zip of it; texts or paths with "
+        "labels (.csv, .tsv, .jsonl, .parquet); or vectors: .npz (arrays X, y), .csv, .parquet or .arrow "
+        "(column label), .npy (labels of x.npy in x.labels.npy). Also a URL (s3://...) or a pattern (*.csv)."
+    ),
+]
+OutputOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="The model file to write, for example my.ow.")
+]
+RecognizerOption = Annotated[
+    RecognizerName,
+    typer.Option(
+        metavar="NAME",
+        help="openworld (recommended), nno (the paper's), ncm (the paper's; never answers unknown) or "
+        "softmax-threshold (the paper's baseline).",
+        rich_help_panel=RECOGNIZER,
+    ),
+]
+TauOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Threshold of nno and softmax-threshold. Default: found by cross-class validation.",
+        rich_help_panel=RECOGNIZER,
+    ),
+]
+ComponentsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Dimensions of the learned metric of nno, ncm and softmax-threshold. Default: at most 512.",
+        rich_help_panel=RECOGNIZER,
+    ),
+]
+CheckOption = Annotated[
+    bool,
+    typer.Option(
+        "--check/--no-check",
+        help="Test the recognizer on held-out samples and classes. This fits it six more times, to at most "
+        "2,000 samples.",
+    ),
+]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write the result of the check as an HTML page."),
+]
+
+
 def fit(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="A folder of pictures with one sub-folder per class, or a .zip of it; texts or paths with "
-            "labels (.csv, .tsv, .jsonl, .parquet); or vectors: .npz (arrays X, y), .csv, .parquet or .arrow "
-            "(column label), .npy (with x.labels.npy beside x.npy). Also an address (s3://...) or a pattern."
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The model file to write, for example my.ow.")
-    ],
-    recognizer: Annotated[
-        RecognizerName,
-        typer.Option(
-            help="openworld is the recommended one; nno is the paper's; ncm never answers unknown; "
-            "softmax-threshold is the paper's baseline."
-        ),
-    ] = RecognizerName.openworld,
-    tau: Annotated[
-        float | None,
-        typer.Option(
-            help="For nno and softmax-threshold: from where a sample is unknown. By default it is found."
-        ),
-    ] = None,
-    components: Annotated[
-        int | None,
-        typer.Option(help="For all but openworld: dimensions of the learned metric. By default at most 512."),
-    ] = None,
+    data: DataArgument,
+    output: OutputOption,
+    recognizer: RecognizerOption = RecognizerName.openworld,
+    tau: TauOption = None,
+    components: ComponentsOption = None,
     objective: ObjectiveOption = None,
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
@@ -77,42 +109,25 @@ def fit(
     workers: WorkersOption = None,
     cache: CacheOption = True,
     dask: DaskOption = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check/--no-check",
-            help="Check the recognizer on samples and classes held out: it is fitted six more times, to at "
-            "most 2,000 samples.",
-        ),
-    ] = True,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write what the check found as a page (.html).")
-    ] = None,
+    check: CheckOption = True,
+    report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn the starting classes: the metric, the class means and the threshold tau.
+    """Learn a model from labeled pictures, texts or vectors.
 
     From pictures: openworld fit photos/ -o animals.ow
 
-    From sentences: openworld fit questions.csv -o intents.ow    (columns text and label)
+    From texts (columns text and label): openworld fit questions.csv -o intents.ow
 
-    From vectors: openworld fit animals.csv -o animals.ow    (numbers, and a column label)
+    From vectors (columns of numbers, and label): openworld fit animals.csv -o animals.ow
     """
-    from openworld.cli.console import need, plural
+    from openworld.cli.console import need
     from openworld.cli.fit_report import FitReport
-    from openworld.cli.learning import learn_to_file, say_learned
+    from openworld.cli.learning import learn_to_file
     from openworld.cli.loading import open_data, require_folder
     from openworld.distributed import fit as fit_to
-    from openworld.recognition.threshold import parse_objective
 
-    if tau is not None and recognizer in (RecognizerName.ncm, RecognizerName.openworld):
-        raise ValueError(f"--tau has no meaning for {recognizer}; it is for nno and softmax-threshold.")
-    if components is not None and recognizer is RecognizerName.openworld:
-        raise ValueError(
-            "--components has no meaning for openworld; it is for nno, ncm and softmax-threshold."
-        )
-    if objective is not None and recognizer is not RecognizerName.openworld:
-        raise ValueError(f"--objective has no meaning for {recognizer}; it is for openworld.")
+    unfitted = _unfitted(recognizer, tau, components, objective)
     require_folder(output, report)
     if report is not None:
         need("jinja2", extra="evaluate")
@@ -122,36 +137,67 @@ def fit(
         columns=as_columns(label_column, feature_columns, text_column, id_column, missing),
         need_labels=True,
     )
-    unfitted = _unfitted(recognizer, tau, components)
-    if objective is not None:
-        unfitted.set_params(objective=parse_objective(objective))
     learned = learn_to_file(fit_to, unfitted, stream, output, dask=dask, cache=cache)
-    classes = learned.model.classes_.tolist()
-    found = getattr(learned.model, "tau_", None)
-    threshold = "" if found is None else f", tau = {found:.4g}"
     checked = FitReport(unfitted, stream, learned) if check or report is not None else None
+    _say_fitted(stream, learned, checked, output, as_json=as_json)
+    if checked is not None and report is not None:
+        checked.write(report, f"openworld fit {stream.name}")
+    _warn_alike(learned.model.classes_.tolist())
+
+
+def _unfitted(name: RecognizerName, tau: float | None, components: int | None, objective: str | None) -> Any:
+    """Return the recognizer that the options describe; refuse options that it does not have."""
+    from openworld import (
+        NCMMetric,
+        NearestClassMean,
+        NearestNonOutlier,
+        OpenWorldRecognizer,
+        SoftmaxThreshold,
+    )
+    from openworld.recognition.threshold import parse_objective
+
+    if tau is not None and name in (RecognizerName.ncm, RecognizerName.openworld):
+        raise ValueError(f"--tau has no meaning for {name}; it is for nno and softmax-threshold.")
+    if components is not None and name is RecognizerName.openworld:
+        raise ValueError(
+            "--components has no meaning for openworld; it is for nno, ncm and softmax-threshold."
+        )
+    if objective is not None and name is not RecognizerName.openworld:
+        raise ValueError(f"--objective has no meaning for {name}; it is for openworld.")
+    if name is RecognizerName.openworld:
+        model = OpenWorldRecognizer()
+        return model if objective is None else model.set_params(objective=parse_objective(objective))
+    metric = NCMMetric(components)
+    if name is RecognizerName.ncm:
+        return NearestClassMean(metric)
+    kind = NearestNonOutlier if name is RecognizerName.nno else SoftmaxThreshold
+    return kind(metric, tau)
+
+
+def _say_fitted(
+    stream: Stream, learned: Learned, checked: FitReport | None, output: Path, *, as_json: bool
+) -> None:
+    """Print how many classes were learned, and what the check found."""
+    from openworld.cli.console import plural
+    from openworld.cli.learning import say_learned
+
+    n_classes, tau = len(learned.model.classes_), getattr(learned.model, "tau_", None)
+    found = {} if checked is None else checked.as_dict()
+    threshold = "" if tau is None else f", tau = {tau:.4g}"
     say_learned(
         stream,
         learned,
-        {
-            "model": str(output),
-            "classes": len(classes),
-            "tau": found,
-            **({} if checked is None else checked.as_dict()),
-        },
-        f"Learned {plural(len(classes), 'class', 'classes')} from "
+        {"model": str(output), "classes": n_classes, "tau": tau, **found},
+        f"Learned {plural(n_classes, 'class', 'classes')} from "
         f"{plural(learned.n_samples, stream.noun)}{threshold}. Wrote {output}.",
         as_json=as_json,
     )
     if checked is not None and not as_json:
         checked.print()
-    if checked is not None and report is not None:
-        checked.write(report, f"openworld fit {stream.name}")
-    _warn_alike(classes)
 
 
 def _warn_alike(classes: list[Any]) -> None:
-    """Point out classes whose names differ in case or spaces only: they may be meant as one."""
+    """Warn about classes whose names differ only in case or spaces: they may be meant as one."""
     from rich.markup import escape
 
     from openworld.cli.console import messages
@@ -162,22 +208,4 @@ def _warn_alike(classes: list[Any]) -> None:
     for names in alike.values():
         if len(names) > 1:
             shown = ", ".join(repr(name) for name in names)
-            messages.print(f"[yellow]Classes of nearly the same name:[/] {escape(shown)}. They stay apart.")
-
-
-def _unfitted(recognizer: RecognizerName, tau: float | None, components: int | None) -> Any:
-    from openworld import (
-        NCMMetric,
-        NearestClassMean,
-        NearestNonOutlier,
-        OpenWorldRecognizer,
-        SoftmaxThreshold,
-    )
-
-    if recognizer is RecognizerName.openworld:
-        return OpenWorldRecognizer()
-    metric = NCMMetric(components)
-    if recognizer is RecognizerName.ncm:
-        return NearestClassMean(metric)
-    kind = NearestNonOutlier if recognizer is RecognizerName.nno else SoftmaxThreshold
-    return kind(metric, tau)
+            messages.print(f"[yellow]Classes with similar names:[/] {escape(shown)}. They stay separate.")

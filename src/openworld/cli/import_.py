@@ -9,39 +9,37 @@ from typing import Annotated
 import typer
 
 from openworld.cli.database import DatabaseOption, plain_errors
-from openworld.cli.options import JsonOption
+from openworld.cli.options import JsonOption, UseLabelsOption
 
 
 def import_samples(
     data: Annotated[
         str,
         typer.Argument(
-            help="A folder of pictures, with one sub-folder per class where they have labels, or a .zip of "
-            "it; texts (.csv, .txt, .jsonl, .parquet); tasks of Label Studio (.json); vectors (.npz, .csv)."
+            help="A folder of pictures (sub-folders give their classes) or a .zip of it; texts (.csv, .txt, "
+            ".jsonl, .parquet); Label Studio tasks (.json); or vectors (.npz, .csv)."
         ),
     ],
     database: DatabaseOption = None,
-    labels: Annotated[
-        bool,
-        typer.Option(
-            "--labels/--no-labels", help="Whether sub-folders, or a column label, name the class of a sample."
-        ),
-    ] = True,
+    labels: UseLabelsOption = True,
     extractor: Annotated[
         str | None,
         typer.Option(
-            help="Of a new database: what makes features of pictures or texts; one is chosen by default.",
-            show_default=False,
+            metavar="NAME",
+            help="Feature extractor of a new database. Default: efficientnet-lite0 for pictures, minilm "
+            "for texts.",
         ),
     ] = None,
-    who: Annotated[str, typer.Option(help="The name in the history.")] = "import",
+    who: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the person or program in the history.")
+    ] = "import",
     as_json: JsonOption = False,
 ) -> None:
-    """Take samples into a database: labeled ones are learned, the unknown ones wait to be named.
+    """Import samples into a database: labeled samples are learned, unknown ones are put in the pool.
 
-    openworld import photos/ --database sqlite:///animals.db
+    Example: openworld import photos/ --database sqlite:///animals.db
 
-    No server may run on an SQLite database meanwhile; send it the files over HTTP: POST /v1/import.
+    While a server uses an SQLite database, send it the files over HTTP instead: POST /v1/import.
     """
     from openworld.cli.console import need
     from openworld.cli.intake import first_model, in_any_order, open_samples, say, take

@@ -8,13 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from openworld.cli.options import ModelArgument
+
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="The model file.")],
-    classes: Annotated[bool, typer.Option("--classes", help="List every class with its samples.")] = False,
+    model: ModelArgument,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="List every class with its number of samples.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show what a model knows: recognizer, classes, extractor, metric, tau and how sure tau is.
+    """Show what is in a model file: recognizer, classes, extractor, metric and threshold.
 
     Example: openworld inspect animals.ow --classes
     """

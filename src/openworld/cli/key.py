@@ -16,13 +16,13 @@ from openworld.cli.options import JsonOption
 if TYPE_CHECKING:
     from openworld.service.auth.keys import ApiKeys
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke the keys of a database.")
+app = typer.Typer(no_args_is_help=True, help="Create, list and revoke the access keys of a database.")
 
-NameArgument = Annotated[str, typer.Argument(help="Who has the key; it stands in the log of acts.")]
+NameArgument = Annotated[str, typer.Argument(help="Owner of the key, as shown in the history.")]
 
 
 class RoleName(StrEnum):
-    """What a key admits to."""
+    """The roles that a key can have."""
 
     viewer = "viewer"
     labeler = "labeler"
@@ -33,12 +33,19 @@ class RoleName(StrEnum):
 def create(
     name: NameArgument,
     role: Annotated[
-        RoleName, typer.Option(help="viewer looks, labeler also names, admin also forgets and goes back.")
+        RoleName,
+        typer.Option(
+            metavar="viewer|labeler|admin",
+            help="A viewer can look, a labeler can also name samples, an admin can do everything.",
+        ),
     ] = RoleName.labeler,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key and print its secret, which is not stored: keep it."""
+    """Create a key and print its secret. Only a hash is stored, so keep the secret.
+
+    Example: openworld key create ann --role labeler --database sqlite:///animals.db
+    """
     from openworld.cli.console import messages
 
     with _api_keys(database, create=True) as keys:
@@ -46,13 +53,16 @@ def create(
     if as_json:
         typer.echo(json.dumps({"name": name, "role": role.value, "secret": secret}))
         return
-    messages.print(f"The key of {name} ({role.value}); it is shown once:", markup=False)
+    messages.print(f"The key of {name} ({role.value}); it is shown only once:", markup=False)
     typer.echo(secret)
 
 
 @app.command("list")
 def list_keys(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
-    """List the keys, without their secrets."""
+    """List the keys, without their secrets.
+
+    Example: openworld key list --database sqlite:///animals.db
+    """
     with _api_keys(database) as keys:
         found = list(keys.all())
         if as_json:
@@ -60,12 +70,15 @@ def list_keys(database: DatabaseOption = None, as_json: JsonOption = False) -> N
             return
         for key in found:
             revoked = "" if key.revoked_at is None else f"  revoked {key.revoked_at:%Y-%m-%d}"
-            typer.echo(f"{key.name}  {key.role}  made {key.created_at:%Y-%m-%d}{revoked}")
+            typer.echo(f"{key.name}  {key.role}  created {key.created_at:%Y-%m-%d}{revoked}")
 
 
 @app.command()
 def revoke(name: NameArgument, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
-    """Make a key useless, within seconds."""
+    """Revoke a key. Running servers refuse it within ten seconds.
+
+    Example: openworld key revoke ann --database sqlite:///animals.db
+    """
     with _api_keys(database) as keys:
         keys.revoke(name)
     if as_json:

@@ -16,6 +16,7 @@ from openworld.cli.options import (
     LabelColumnOption,
     Missing,
     MissingOption,
+    ModelArgument,
     ObjectiveOption,
     OnError,
     OnErrorOption,
@@ -29,14 +30,21 @@ _NAMES_COMPARED = 20  # new names, with all that are known: it takes a while
 
 
 def learn(
-    model: Annotated[Path, typer.Argument(help="The model file.")],
-    data: Annotated[str, typer.Argument(help="What openworld fit takes, of known or new classes.")],
+    model: ModelArgument,
+    data: Annotated[
+        str, typer.Argument(help="Labeled samples of known or new classes, as for openworld fit.")
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here instead of over the model file.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to this file. Default: replace the model file."
+        ),
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="The class of all that is in the data, such as a folder of one class."),
+        typer.Option(
+            metavar="NAME", help="The class of all samples in the data, such as a folder of one class."
+        ),
     ] = None,
     objective: ObjectiveOption = None,
     extractor: ExtractorOption = None,
@@ -50,7 +58,7 @@ def learn(
     dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add labeled samples to a model; the classes it knows already stay as they are.
+    """Add labeled samples of new or known classes to a model.
 
     One sub-folder per class: openworld learn animals.ow new-animals/
 

@@ -1,8 +1,9 @@
-"""Options that several commands share: how data are read and become features."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,10 @@ import typer
 if TYPE_CHECKING:
     from openworld.data.columns import Columns
     from openworld.samples import Extraction
+
+RECOGNIZER = "Recognizer"  # the headings under which --help lists the options
+TABLES = "Tables"
+PICTURES_AND_TEXTS = "Pictures and texts"
 
 
 class OnError(StrEnum):
@@ -27,81 +32,114 @@ class Missing(StrEnum):
     mean = "mean"
 
 
+ModelArgument = Annotated[Path, typer.Argument(help="The model file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Run on a Dask cluster: its address (tcp://...), or local for one process per core.",
+    ),
+]
+UseLabelsOption = Annotated[
+    bool,
+    typer.Option(
+        "--labels/--no-labels",
+        help="Whether sub-folders or the label column give the class of a sample.",
+    ),
+]
+ObjectiveOption = Annotated[
+    str | None,
+    typer.Option(
+        "--objective",
+        metavar="GOAL",
+        help="Operating point of an openworld model: error (known and unknown samples count equally), f1, "
+        "far=0.05 (accept at most 5 % of unknown samples) or recall=0.95 (accept 95 % of known samples).",
+        rich_help_panel=RECOGNIZER,
+    ),
+]
 ExtractorOption = Annotated[
     str | None,
     typer.Option(
         "--extractor",
+        metavar="NAME",
         help="Feature extractor. Pictures: efficientnet-lite0, efficientnet-lite2, onnx:PATH, timm:NAME, "
-        "words:PATH, pixels. Text: minilm, wordllama, use-multilingual, ngrams, sentence-transformers:NAME. "
-        "Default: the model's own, or the first of its kind.",
-        show_default=False,
+        "words:PATH, pixels. Texts: minilm, wordllama, use-multilingual, ngrams, sentence-transformers:NAME. "
+        "Default: the one the model was fitted with; for a new model, the first in each list.",
+        rich_help_panel=PICTURES_AND_TEXTS,
     ),
 ]
 OnErrorOption = Annotated[
     OnError,
-    typer.Option("--on-error", help="A picture that cannot be read: leave it out and say so, or stop there."),
+    typer.Option(
+        "--on-error",
+        metavar="skip|stop",
+        help="If a file cannot be read: skip it and list it at the end, or stop.",
+        rich_help_panel=PICTURES_AND_TEXTS,
+    ),
 ]
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, help="Threads that extract; left out: one per core.", show_default=False
+        "--workers",
+        min=1,
+        metavar="N",
+        help="Number of threads that extract features. Default: one per core.",
+        rich_help_panel=PICTURES_AND_TEXTS,
     ),
 ]
 CacheOption = Annotated[
     bool,
-    typer.Option("--cache/--no-cache", help="Keep features on disk, so that no picture is extracted twice."),
+    typer.Option(
+        "--cache/--no-cache",
+        help="Cache features on disk, so that each picture or text is processed only once.",
+        rich_help_panel=PICTURES_AND_TEXTS,
+    ),
 ]
 LabelColumnOption = Annotated[
     str | None,
     typer.Option(
         "--label-column",
-        help="The column (or array of an .npz file) with the labels; by default label (y).",
-        show_default=False,
+        metavar="COLUMN",
+        help="Column with the labels, or array of an .npz file. Default: label (y in an .npz file).",
+        rich_help_panel=TABLES,
     ),
 ]
 FeatureColumnsOption = Annotated[
     str | None,
     typer.Option(
         "--feature-columns",
-        help="The columns of numbers to use, with commas between them; by default all but label and ids. "
-        "A model takes those it was fitted to, by name.",
-        show_default=False,
+        metavar="A,B,...",
+        help="Numeric columns to learn from. Default: all except label and id columns.",
+        rich_help_panel=TABLES,
     ),
 ]
 TextColumnOption = Annotated[
     str | None,
     typer.Option(
         "--text-column",
-        help="The column with the texts; by default text or sentence.",
-        show_default=False,
+        metavar="COLUMN",
+        help="Column with the texts. Default: text or sentence.",
+        rich_help_panel=TABLES,
     ),
 ]
 IdColumnOption = Annotated[
     str | None,
-    typer.Option("--id-column", help="A column that names the samples; nothing is learned from it."),
+    typer.Option(
+        "--id-column",
+        metavar="COLUMN",
+        help="Column that identifies the samples. It is not learned from.",
+        rich_help_panel=TABLES,
+    ),
 ]
 MissingOption = Annotated[
     Missing,
     typer.Option(
         "--missing",
-        help="A missing value: stop there (error), leave the sample out (drop), or take the column's mean.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-ObjectiveOption = Annotated[
-    str | None,
-    typer.Option(
-        "--objective",
-        help="For openworld, what the threshold is to reach: error (known and unknown weigh alike), f1, "
-        "far=0.05 (at most 5 % of the unknown accepted) or recall=0.95 (95 % of the known accepted).",
-    ),
-]
-DaskOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dask",
-        help="Work on a Dask cluster: its address (tcp://...), or local for a process per core here.",
-        show_default=False,
+        metavar="error|drop|mean",
+        help="If a value is missing: stop (error), skip the sample (drop), or use the column's mean (mean).",
+        rich_help_panel=TABLES,
     ),
 ]
 
@@ -109,7 +147,7 @@ DaskOption = Annotated[
 def as_columns(
     label: str | None, features: str | None, text: str | None, id: str | None, missing: Missing
 ) -> Columns:
-    """Return what the user said about the columns of a table."""
+    """Return the options about the columns of a table as one object."""
     from openworld.data.columns import Columns
 
     names = None if features is None else tuple(name.strip() for name in features.split(","))
@@ -117,7 +155,7 @@ def as_columns(
 
 
 def as_extraction(extractor: str | None, on_error: OnError, workers: int | None, cache: bool) -> Extraction:
-    """Return what the user said about features of pictures and texts."""
+    """Return the options about features of pictures and texts as one object."""
     from openworld.samples import Extraction
 
     return Extraction(extractor, on_error.value, workers, cache)

@@ -17,6 +17,7 @@ from openworld.cli.options import (
     LabelColumnOption,
     Missing,
     MissingOption,
+    ModelArgument,
     ObjectiveOption,
     OnError,
     OnErrorOption,
@@ -34,29 +35,37 @@ if TYPE_CHECKING:
 _ROWS_IN_TERMINAL = 20
 
 
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        help="Samples of the kind the model was fitted on: a picture, a folder of pictures or a .zip; texts "
+        "(.txt, .csv, .jsonl); or vectors (.npz, .npy, .csv, .parquet, .arrow). Labels are optional. Also a "
+        "URL (s3://...), a pattern (*.csv), or - for standard input (a table, JSON lines or sentences)."
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write the answers to a .csv, .json, .jsonl or .parquet file."
+    ),
+]
+SheetOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write an HTML page with the pictures by class, and the unknown ones by cluster."
+    ),
+]
+NearestOption = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Number of nearest classes to list, with their memberships.")
+]
+
+
 def recognize(
-    model: Annotated[Path, typer.Argument(help="The model file.")],
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="A folder of pictures, a picture, a .zip, texts (.txt, .csv, .jsonl) or vectors (.npz, "
-            ".npy, .csv, .parquet, .arrow): of the kind the model was fitted on. Labels are not needed. "
-            "Also an address (s3://...), a pattern, or - for standard input (a table, JSON lines, sentences)."
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the answers here: .csv, .json, .jsonl or .parquet."),
-    ] = None,
-    sheet: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write a page (.html) with the pictures by class, and the unknown ones by cluster."
-        ),
-    ] = None,
-    nearest: Annotated[
-        int, typer.Option(min=1, help="How many of the nearest classes to tell, with their memberships.")
-    ] = 3,
+    model: ModelArgument,
+    data: DataArgument,
+    output: OutputOption = None,
+    sheet: SheetOption = None,
+    nearest: NearestOption = 3,
     objective: ObjectiveOption = None,
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
@@ -69,11 +78,11 @@ def recognize(
     dask: DaskOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
 ) -> None:
-    """Name each sample, or answer unknown; with labels in the data, say how many answers are right.
+    """Name each sample, or answer unknown. If the data has labels, also report how many answers are right.
 
-    Pictures: openworld recognize animals.ow new-photos/ --sheet sheet.html
+    As a page: openworld recognize animals.ow new-photos/ --sheet sheet.html
 
-    To a file: openworld recognize animals.ow new-photos/ -o answers.csv
+    As a table: openworld recognize animals.ow new-photos/ -o answers.csv
     """
     from openworld import load as load_model
     from openworld.cli.answer_files import ENDINGS
@@ -101,13 +110,7 @@ def recognize(
         work.to_stdout(as_json=as_json)
     messages.print(work.tally.words(stream))
     if sheet is not None:
-        from openworld.cli.answer_files import rows_of
-        from openworld.cli.contact_sheet import write_sheet
-        from openworld.data.batch import Batch
-
-        batch = Batch.joined([found.batch for found in work.kept])
-        rows = [row for found in work.kept for row in rows_of(found, stream)]
-        write_sheet(sheet, f"{model.name}: {Path(data).name}", recognizer, stream.source, batch, rows)
+        work.to_sheet(sheet, f"{model.name}: {Path(data).name}")
         messages.print(f"Wrote {sheet}.")
     report_left_out(stream, 0, work.tally.failures)
 
@@ -161,6 +164,16 @@ class _Work:
             _show(rows())
         else:
             write_rows(sys.stdout, rows(), as_json=as_json)
+
+    def to_sheet(self, sheet: Path, title: str) -> None:
+        """Write the pictures with their answers as a page."""
+        from openworld.cli.answer_files import rows_of
+        from openworld.cli.contact_sheet import write_sheet
+        from openworld.data.batch import Batch
+
+        batch = Batch.joined([found.batch for found in self.kept])
+        rows = [row for found in self.kept for row in rows_of(found, self.stream)]
+        write_sheet(sheet, title, self.recognizer, self.stream.source, batch, rows)
 
     def _answers(self, numbers: Any, file: AnswerFile | None) -> Iterator[Answers]:
         from openworld.cli.loading import shown

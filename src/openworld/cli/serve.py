@@ -9,73 +9,74 @@ from typing import Annotated
 import typer
 
 from openworld.cli.database import DatabaseOption, plain_errors
+from openworld.cli.options import UseLabelsOption
+
+SourceArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help="What a new database starts with: a model file; or samples (a folder of pictures, a .zip of it, "
+        "a text file or a table). Labeled samples are learned first, the others are put in the unknown pool."
+    ),
+]
+HostOption = Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")]
+PortOption = Annotated[int | None, typer.Option(help="Port. Default: 8000; 0 takes a free one.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(metavar="N", help="Number of processes. More than one needs PostgreSQL.")
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SECRET",
+        help="An admin key, at least 16 characters. Other users of this machine can see it in the process "
+        "list: prefer the variable OPENWORLD_KEY, or `openworld key create`.",
+    ),
+]
+ExtractorOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Start a new database without a model, for pictures (efficientnet-lite0, ...) or texts (minilm, "
+        "...). If the model's extractor is a file, say where it is: onnx:PATH or words:PATH.",
+    ),
+]
+FeaturesOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Start a new database without a model, for vectors of N numbers."),
+]
+ObjectiveOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GOAL", help="Operating point of a new database: error, f1, far=0.05 or recall=0.95."
+    ),
+]
+ConfigOption = Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file with settings.")]
+LogFormatOption = Annotated[str | None, typer.Option(metavar="json|console", help="Format of the log.")]
 
 
 def serve(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            help="What a new database begins with: a model file; or a folder of pictures, a .zip of it, a "
-            "text file, a table. Labeled samples are learned first, the others wait to be named.",
-            show_default=False,
-        ),
-    ] = None,
+    source: SourceArgument = None,
     database: DatabaseOption = None,
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on; 127.0.0.1 by default.", show_default=False)
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="The port; 8000 by default, 0 for a free one.", show_default=False)
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes; more than one needs PostgreSQL.", show_default=False)
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            help="A secret of 16 characters or more that admits as admin. Others can see it in the list of "
-            "processes: better set OPENWORLD_KEY, or make keys with `openworld key create`.",
-            show_default=False,
-        ),
-    ] = None,
-    extractor: Annotated[
-        str | None,
-        typer.Option(
-            help="Start a new database without a model, for pictures (efficientnet-lite0, ...) or texts "
-            "(minilm, wordllama, ...); or onnx:PATH or words:PATH, where the model's extractor is a file.",
-            show_default=False,
-        ),
-    ] = None,
-    features: Annotated[
-        int | None,
-        typer.Option(
-            help="Start a new database without a model, for vectors of so many numbers.", show_default=False
-        ),
-    ] = None,
-    labels: Annotated[
-        bool,
-        typer.Option(
-            "--labels/--no-labels", help="Whether sub-folders, or a column label, name the class of a sample."
-        ),
-    ] = True,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            help="The operating point a new database begins with: error, f1, far=0.05 or recall=0.95.",
-            show_default=False,
-        ),
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with settings; see the docs.")] = None,
-    log_format: Annotated[str | None, typer.Option(help="json or console.", show_default=False)] = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    workers: WorkersOption = None,
+    key: KeyOption = None,
+    extractor: ExtractorOption = None,
+    features: FeaturesOption = None,
+    labels: UseLabelsOption = True,
+    objective: ObjectiveOption = None,
+    config: ConfigOption = None,
+    log_format: LogFormatOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
-    """Serve a model that goes on learning: page, HTTP API and events at one address.
+    """Start the service: an HTTP API, and a page where people name what is unknown.
 
     With a model: openworld serve animals.ow --database sqlite:///animals.db
 
-    From nothing: openworld serve --extractor efficientnet-lite0, or with pictures: openworld serve photos/
+    With unlabeled pictures: openworld serve photos/
 
-    Later: openworld serve --database sqlite:///animals.db
+    With nothing yet: openworld serve --extractor efficientnet-lite0
+
+    With the database of an earlier start: openworld serve --database sqlite:///animals.db
     """
     from openworld.cli.console import need
 
@@ -102,7 +103,9 @@ def serve(
     )
     data = None if source is None or is_model else open_samples(source)
     if data is not None and settings.workers > 1:
-        raise ValueError(f"Several workers serve a database, not data: first openworld import {source}.")
+        raise ValueError(
+            f"Several workers cannot read data at the start. Run openworld import {source} first."
+        )
     with plain_errors():
         run(
             settings,
