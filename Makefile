@@ -11,13 +11,13 @@ LIVING := tests/browser tests/cli tests/service
 run: install  ## the living system on the built-in letters: service and labeling page, embedded SQLite
 	$(BIN)/openworld demo --output demo
 
-test: lint  ## every check and every test, in two processes side by side
-	$(MAKE) -j2 test-living test-rest
+test: install  ## every check and every test, side by side
+	$(MAKE) -j3 lint test-living test-rest
 
-test-living:
+test-living: install
 	$(BIN)/python -m pytest $(LIVING)
 
-test-rest:
+test-rest: install
 	$(BIN)/python -m pytest $(LIVING:%=--ignore=%)
 
 lint: install
