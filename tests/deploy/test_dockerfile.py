@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from openworld.service.api import probes
+from openworld.service.api import administration
 
 INSTRUCTIONS = {
     *("ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "RUN"),
@@ -99,5 +99,5 @@ def test_the_health_check_asks_what_is_answered(instructions: list[tuple[str, st
     [(port, path)] = re.findall(r"http://127\.0\.0\.1:(\d+)(/\w+)", code)
     assert int(port) == settings({}).port
     app = FastAPI()
-    app.include_router(probes.router)
+    app.include_router(administration.probes_router)
     assert path in app.openapi()["paths"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from openworld.service.api.events import HEARTBEAT_SECONDS
+from openworld.service.api.history import HEARTBEAT_SECONDS
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from sqlalchemy import text
 
-from openworld.service.auth.sessions import session_secret
+from openworld.service.auth import session_secret
 from openworld.service.notifications import Notification
 from openworld.service.settings import load_settings
 from openworld.service.validation import Conflict
@@ -215,7 +215,7 @@ def test_servers_that_start_together_begin_once(url: str, models: Callable[[str]
     for thread in threads:
         thread.join()
     assert [world.model.version for world in opened] == [0] * 4
-    secrets = {session_secret(load_settings(database=url), world) for world in opened}
+    secrets = {session_secret(load_settings(database=url), world.replicas) for world in opened}
     assert len(secrets) == 1  # a login at one is a login at all
     for world in opened:
         world.close()

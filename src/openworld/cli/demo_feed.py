@@ -16,7 +16,7 @@ from openworld.cli.demo_story import TEST_FACES
 
 if TYPE_CHECKING:
     from openworld.data.letters import Letters
-    from openworld.service.state import ServiceState
+    from openworld.service.dependencies import ServiceState
 
 # Letters that people can type or say, without those that look alike in many typefaces (l and I, o and O).
 NAMEABLE = "ABDEFGHJKLMNPQRTYabdefghjkmnqrtyαβγδζθλξπρσφψωΓΔΘΞΠΦΨΩ"

@@ -39,7 +39,7 @@ def export(
     from openworld.cli.loading import require_folder
 
     need("sqlalchemy", "pydantic_settings", extra="service")
-    from openworld.service.api.exports import FORMS, write
+    from openworld.service.export import FORMS, write_file
     from openworld.service.settings import load_settings
     from openworld.service.world import World
     from openworld.store.storage import DamagedError
@@ -51,7 +51,7 @@ def export(
     with plain_errors():
         try:
             with World.open(url, alone=False) as world:
-                write(world, what, output)
+                write_file(world, what, output)
         except DamagedError as error:
             _export_readable(url, what, output, error)
     if as_json:
@@ -65,7 +65,7 @@ def _export_readable(url: str, what: str, output: Path, error: Exception) -> Non
     from sqlalchemy import make_url
 
     from openworld.cli.console import messages
-    from openworld.service.recovery import export_readable
+    from openworld.service.export import export_readable
 
     n = export_readable(Path(make_url(url).database or ""), what, output)
     if not n:

@@ -17,9 +17,9 @@ from openworld.data.sources import Source, as_source
 
 if TYPE_CHECKING:
     from openworld.data.stream import Stream
+    from openworld.service.dependencies import ServiceState
     from openworld.service.intake import Intake, IntakeSummary
     from openworld.service.settings import ServiceSettings
-    from openworld.service.state import ServiceState
 
 _REFUSALS_SHOWN = 10
 

@@ -14,7 +14,7 @@ from openworld.cli.database import DatabaseOption, plain_errors
 from openworld.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from openworld.service.auth.keys import ApiKeys
+    from openworld.service.auth import ApiKeys
 
 app = typer.Typer(no_args_is_help=True, help="Create, list and revoke the access keys of a database.")
 
@@ -95,7 +95,7 @@ def _api_keys(url: str | None, *, create: bool = False) -> Iterator[ApiKeys]:
     from openworld.cli.console import need
 
     need("sqlalchemy", "pydantic_settings", extra="service")
-    from openworld.service.auth.keys import ApiKeys
+    from openworld.service.auth import ApiKeys
     from openworld.service.settings import load_settings
     from openworld.store import Database
 

@@ -14,50 +14,35 @@ from openworld._version import __version__
 from openworld.features.extractor import load_extractor
 from openworld.model_file import load
 from openworld.recognition import ColdStartRecognizer, OpenWorldRecognizer, parse_objective
-from openworld.service.api import (
-    arrays,
-    classes,
-    events,
-    exports,
-    history,
-    imports,
-    keys,
-    labels,
-    operating_point,
-    pool,
-    probes,
-    recognize,
-    session,
-)
+from openworld.service.api import administration, files, history, labels, pool, recognize
 from openworld.service.api.errors import add_handlers
-from openworld.service.auth.authentication import Authenticator
-from openworld.service.auth.sessions import COOKIE, Sessions, session_secret
+from openworld.service.auth import COOKIE, Authenticator, Sessions, session_secret
 from openworld.service.batcher import Batcher
 from openworld.service.clustering_job import ClusteringJob
+from openworld.service.dependencies import IdempotencyStore, ServiceState
 from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
 from openworld.service.middleware import LOOPBACK_NAMES, Observation, Protection, RequestBodies
 from openworld.service.notifications import Broadcast
 from openworld.service.pages import page_router
-from openworld.service.pages.problems import problem_page
+from openworld.service.pages.page import problem_page
 from openworld.service.settings import ServiceSettings, WorldSettings
-from openworld.service.state import ServiceState
 from openworld.service.validation import Refused
 from openworld.service.world import World
 
 _ROUTERS = (
-    recognize,
-    pool,
-    labels,
-    classes,
-    operating_point,
-    history,
-    exports,
-    imports,
-    events,
-    session,
-    keys,
-    probes,
+    recognize.router,
+    pool.router,
+    labels.labels_router,
+    labels.classes_router,
+    labels.operating_point_router,
+    history.history_router,
+    files.export_router,
+    files.import_router,
+    history.events_router,
+    administration.session_router,
+    administration.keys_router,
+    administration.probes_router,
 )
 
 _SECURITY_SCHEMES = {
@@ -127,9 +112,9 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
         generate_unique_id_function=lambda route: route.name,  # operation ids, names in generated clients
     )
     app.state.service = state
-    app.router.routes.append(arrays.route)
-    for module in _ROUTERS:
-        app.include_router(module.router)
+    app.router.routes.append(recognize.array_route)
+    for router in _ROUTERS:
+        app.include_router(router)
     app.include_router(page_router(), include_in_schema=False)
     add_handlers(app, problem_page)
     app.add_middleware(RequestBodies, service=state)
@@ -149,7 +134,9 @@ def _checks_hosts(settings: ServiceSettings) -> bool:
 
 def _state(world: World, settings: ServiceSettings) -> ServiceState:
     metrics, broadcast = Metrics(world), Broadcast(world.notifications)
-    sessions = Sessions(session_secret(settings, world), 3600 * settings.session_hours, world.replicas)
+    sessions = Sessions(
+        session_secret(settings, world.replicas), 3600 * settings.session_hours, world.replicas
+    )
     return ServiceState(
         world=world,
         settings=settings,
@@ -159,6 +146,7 @@ def _state(world: World, settings: ServiceSettings) -> ServiceState:
         clustering=ClusteringJob(world, settings.clustering_seconds, broadcast.send),
         broadcast=broadcast,
         metrics=metrics,
+        idempotency=IdempotencyStore(world.event_log),
     )
 
 
@@ -185,7 +173,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        schema["paths"][arrays.PATH] = arrays.description()
+        schema["paths"][recognize.ARRAY_PATH] = recognize.array_description()
         schema["components"]["securitySchemes"] = _SECURITY_SCHEMES
         for operation in (operation for path in schema["paths"].values() for operation in path.values()):
             if "403" in operation["responses"]:  # it needs a role

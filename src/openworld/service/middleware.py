@@ -16,11 +16,10 @@ from fastapi import HTTPException, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openworld.service.api.errors import error_response
-from openworld.service.api.request_bodies import SMALL, JsonCounter
 from openworld.service.metrics import Metrics
 
 if TYPE_CHECKING:
-    from openworld.service.state import ServiceState
+    from openworld.service.dependencies import ServiceState
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
@@ -57,6 +56,7 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+SMALL_BODY = 1 << 16  # bytes that are parsed in a moment, whatever they are
 
 
 class Observation:
@@ -208,7 +208,7 @@ class RequestBodies:
         length = headers.get(b"content-length", b"")
         n_bytes = int(length) if length.isdigit() else None if b"transfer-encoding" in headers else 0
         limit = self._limit(scope["path"])
-        if n_bytes is not None and n_bytes <= min(limit, SMALL):
+        if n_bytes is not None and n_bytes <= min(limit, SMALL_BODY):
             await self._app(scope, receive, send)
             return
         try:
@@ -249,7 +249,7 @@ async def _read_body(receive: Receive, counter: JsonCounter) -> bytes:
         parts.append(message.get("body", b""))
         n_bytes += len(parts[-1])
         counter.add(parts[-1])
-        if n_bytes > SMALL and not counter.is_bounded:
+        if n_bytes > SMALL_BODY and not counter.is_bounded:
             raise HTTPException(413, "The body has more lists or values than any request needs.")
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -267,3 +267,35 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_again
+
+
+class JsonCounter:
+    """Counts the lists and values of JSON that comes in pieces.
+
+    Parameters
+    ----------
+    most_lists, most_values : int
+        The most lists and objects together, and the most values, of a body that is allowed.
+    """
+
+    def __init__(self, most_lists: int, most_values: int) -> None:
+        self._most_lists, self._most_values = most_lists, most_values
+        self._n_lists = self._n_values = self._n_quotes = 0
+        self._carried = b""
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether what came so far is allowed."""
+        n_values = max(self._n_values, self._n_quotes // 2)
+        return self._n_lists <= self._most_lists and n_values <= self._most_values
+
+    def add(self, data: bytes) -> None:
+        """Count the next piece."""
+        piece = self._carried + data
+        self._carried = b"\\" if (len(piece) - len(piece.rstrip(b"\\"))) % 2 else b""
+        piece = piece.removesuffix(self._carried).replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b"".join(parts[self._n_quotes % 2 :: 2])
+        self._n_lists += outside.count(b"[") + outside.count(b"{")
+        self._n_values += outside.count(b",")
+        self._n_quotes += len(parts) - 1

@@ -27,9 +27,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from openworld.service.app import create_app, open_world
+from openworld.service.dependencies import ServiceState
 from openworld.service.inputs import Inputs
 from openworld.service.settings import PREFIX, ServiceSettings, load_settings
-from openworld.service.state import ServiceState
 from openworld.service.validation import Refused
 from openworld.service.world import World
 

@@ -8,7 +8,7 @@ A world is its parts; callers use them directly, from any thread:
 - `operating_point`: how strictly the model rejects,
 - `history`: events and versions; undo, redo, rollback,
 - `keys`: API keys,
-- `event_log`, `idempotency`, `notifications`, `replicas`, `rescorer`: what these are built on.
+- `event_log`, `notifications`, `replicas`, `rescorer`: what these are built on.
 
 An event that was acknowledged is committed; a call that raises changed nothing. `Refused`, `NotFound` and
 `Conflict` have messages for people.
@@ -24,11 +24,10 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from openworld import model_file
-from openworld.service.auth.keys import ApiKeys
+from openworld.service.auth import ApiKeys
 from openworld.service.classes import Classes
 from openworld.service.event_log import EventLog
 from openworld.service.history import History
-from openworld.service.idempotency import IdempotencyStore
 from openworld.service.labels import Labels
 from openworld.service.live_model import check_serves, from_bytes
 from openworld.service.notifications import Notifications
@@ -90,7 +89,6 @@ class World:
         self.clusters = Clusters(log, self.notifications, settings.lease_seconds)
         self.history = History(log)
         self.keys = ApiKeys(self._database)
-        self.idempotency = IdempotencyStore(log)
         self.rescorer = Rescorer(log, settings, self.notifications)
         self.replicas = Replicas(log, self.notifications)
         self.recognition = Recognition(

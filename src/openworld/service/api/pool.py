@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from openworld.service.api.errors import errors
-from openworld.service.api.idempotency import Idempotent
-from openworld.service.auth.authorization import Labeler, Viewer
+from openworld.service.dependencies import Idempotent, Labeler, Service, Viewer
 from openworld.service.event_log import EventOutcome
 from openworld.service.inputs import media_type
 from openworld.service.pool import Order
@@ -24,7 +23,6 @@ from openworld.service.schemas import (
     SimilarSample,
     SplitBody,
 )
-from openworld.service.state import Service
 from openworld.store.records import PoolCluster, PoolFilter, Sample, SampleState
 
 # Whole prefixes here: metrics are by the path of the innermost route.

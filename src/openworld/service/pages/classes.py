@@ -1,4 +1,4 @@
-"""The known classes: looking at them and correcting them."""
+"""The known classes: looking at them, correcting them, and reviewing what was recognized as them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ _EXAMPLES = 5
 
 router = APIRouter()
 Search = Annotated[str, Query(max_length=200)]
+_PREVIEWED = 6
 
 
 @router.get("/classes")
 def classes(request: Request, search: Search = "") -> HTMLResponse:
     """Show the classes by name."""
     world = world_of(request)
-    return page(request, "classes.html", **_cards(world, search, 0))
+    return page(request, "classes.html", **_class_cards(world, search, 0))
 
 
 @router.get("/classes/cards")
-def cards(
+def class_cards(
     request: Request, search: Search = "", start: Annotated[int, Query(ge=0, le=10**7)] = 0
 ) -> HTMLResponse:
     """Return more cards of the list."""
-    return render("class_cards.html", **_cards(world_of(request), search, start))
+    return render("class_cards.html", **_class_cards(world_of(request), search, start))
 
 
-def _cards(world: World, search: str, start: int) -> dict[str, Any]:
+def _class_cards(world: World, search: str, start: int) -> dict[str, Any]:
     wanted = search.casefold().strip()
     labels = [info.label for info in world.classes.all() if wanted in info.label.casefold()]
     end = start + _CARDS
@@ -95,3 +96,38 @@ def one(request: Request, label: Annotated[str, Query(max_length=200)]) -> HTMLR
         others=others[:5000],
         admin=person(request).may("admin"),
     )
+
+
+# -- what was recognized --------------------------------------------------------------------------
+
+
+@router.get("/recognized")
+def recognized(request: Request) -> HTMLResponse:
+    """Show the classes with recognized samples that were kept, and how often they are right."""
+    world = world_of(request)
+    overall, *_ = world.recognized.quality()
+    return page(request, "recognized.html", quality=overall, **_recognized_cards(world, 0))
+
+
+@router.get("/recognized/cards")
+def recognized_cards(request: Request, start: Annotated[int, Query(ge=0, le=10**6)]) -> HTMLResponse:
+    """Return more cards of the list."""
+    return render("recognized_cards.html", **_recognized_cards(world_of(request), start))
+
+
+def _recognized_cards(world: World, start: int) -> dict[str, Any]:
+    counts = world.recognized.counts()
+    quality = {one.label: one for one in world.recognized.quality()}
+    end = start + _CARDS
+    rows = []
+    for label in list(counts)[start:end]:
+        where = PoolFilter(state="recognized", answer=label, least_certain_first=True)
+        rows.append(
+            (label, counts[label], quality.get(label), world.pool.page(where, limit=_PREVIEWED).samples)
+        )
+    return {
+        "cards": rows,
+        "total": sum(counts.values()),
+        "n_classes": len(counts),
+        "next_start": end if end < len(counts) else None,
+    }

@@ -1,4 +1,4 @@
-"""Shared by all pages: templates, static files, the frame, and who is looking."""
+"""Shared by all pages: templates, static files, the frame, who is looking, and errors as pages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from urllib.parse import quote
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from openworld.service.auth.authorization import Person
-from openworld.service.state import get_state
+from openworld.features.extractor import Kind
+from openworld.service.auth import Person
+from openworld.service.dependencies import get_state
+from openworld.service.validation import Conflict
 from openworld.service.world import World
 
 _NAVIGATION = (
@@ -40,6 +43,7 @@ _MODULES = sorted(
 )
 
 router = APIRouter()
+_TITLES = {404: "There is no such page", 403: "Not allowed", 503: "Not available at the moment"}
 
 
 def world_of(request: Request) -> World:
@@ -148,3 +152,28 @@ _environment.globals.update(static=_STATIC_URL, modules=_MODULES)
 _environment.filters.update(
     count=_count, distance=_distance, duration=_duration, ago=_ago, plural=_plural, segment=_segment
 )
+
+
+def kind_of(request: Request) -> Kind | None:
+    """Return what the model takes: pictures, texts, or None for vectors; also if it cannot be extracted."""
+    try:
+        return get_state(request).inputs.kind
+    except Conflict:  # the extractor is not installed
+        return None
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def problem_page(request: Request, error: StarletteHTTPException) -> Response | None:
+    """Return an error as a page where a browser asks for one; None where a program asks."""
+    for_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
+    if not for_page or error.status_code < 400:
+        return None
+    message = str(error.detail)
+    if error.status_code == 404 and message == "Not Found":
+        message = (
+            f"Nothing is at {request.url.path}. Perhaps the address was mistyped, or the page has moved."
+        )
+    title = _TITLES.get(error.status_code, "This did not work")
+    return render("problem.html", error.status_code, title=title, message=message)

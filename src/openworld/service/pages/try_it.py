@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from openworld.data.letters import SIDE, Letters
+from openworld.service.dependencies import ServiceState, get_state
 from openworld.service.inputs import media_type
-from openworld.service.pages.page import page, person, render
-from openworld.service.state import ServiceState, get_state
-from openworld.service.validation import Conflict, Refused
+from openworld.service.pages.page import kind_of, page, person, render
+from openworld.service.validation import Refused
 from openworld.store.records import SampleContent
 
 router = APIRouter()
@@ -33,10 +33,7 @@ Label = Annotated[str, Form(max_length=200)]
 def try_it(request: Request) -> HTMLResponse:
     """Show what the model takes."""
     state = get_state(request)
-    try:
-        kind = state.inputs.kind
-    except Conflict:  # the extractor is not installed
-        kind = None
+    kind = kind_of(request)
     n_features = state.world.model.n_features
     return page(
         request,

@@ -1,25 +1,33 @@
-"""The unknown pool: its clusters as cards, and its map."""
+"""The unknown pool: its clusters as cards, its map, and the workbench to select and label samples."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+import numpy as np
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from openworld.service.pages.data import kind_of
-from openworld.service.pages.page import numbers, page, person, render, world_of
+from openworld.service.dependencies import get_state
+from openworld.service.pages.page import kind_of, numbers, page, person, render, world_of
 from openworld.service.pool import Order
 from openworld.service.schemas import Id
-from openworld.service.state import get_state
+from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
-from openworld.store.records import PoolCluster, PoolFilter
+from openworld.store.records import ClassDistance, PoolCluster, PoolFilter, Sample
 
 _CARDS = 48
 _PREVIEWED = 6
 
 router = APIRouter()
+_TILES = 120
+_OPTIONS = 9  # one for each digit key
+_RECENT = 20  # events searched for labels used lately
+_JUDGED = 500  # samples that stand for a larger selection
 
 
 @router.get("/")
@@ -102,3 +110,220 @@ def merging(request: Request, cluster: Id) -> HTMLResponse:
     others = [c for c in world.clusters.all() if c.id != cluster and c.holder in (None, me)][:_CARDS]
     samples = [(c, world.pool.page(PoolFilter(cluster=c.id), limit=1).samples) for c in others]
     return render("merging.html", cluster=cluster, others=samples)
+
+
+# -- the workbench --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SampleGroup:
+    """Samples, chosen by one of: cluster, search text, a sample they are similar to, answer, or label.
+
+    With an answer: recognized samples that the model named so, least certain first. With a label: the samples
+    of a class. Without any of these: the pending samples that are not in a cluster.
+    """
+
+    cluster: int | None = None
+    text: str | None = None
+    like: int | None = None
+    answer: str | None = None
+    label: str | None = None
+
+    @property
+    def query(self) -> str:
+        """The group as the query of a URL."""
+        values = {"cluster": self.cluster, "text": self.text, "like": self.like, "answer": self.answer}
+        values["of"] = self.label
+        return urlencode({name: value for name, value in values.items() if value is not None})
+
+    @property
+    def filter(self) -> PoolFilter:
+        """The group as a filter of the pool."""
+        if self.cluster is not None:
+            return PoolFilter(cluster=self.cluster)
+        if self.text is not None:
+            return PoolFilter(text=self.text)
+        if self.answer is not None:
+            return PoolFilter(state="recognized", answer=self.answer, least_certain_first=True)
+        if self.label is not None:
+            return PoolFilter(state="labeled", label=self.label)
+        return PoolFilter(clustered=False)
+
+    def size(self, world: World) -> int:
+        """Count the samples of a group that has more than a page of them."""
+        return world.pool.count(self.filter)
+
+    def page(self, world: World, after: str | None) -> tuple[Sequence[Sample], str | None]:
+        """Return some samples, and the cursor of the next ones."""
+        if self.like is not None:
+            return self._similar(world), None
+        found = world.pool.page(self.filter, after, _TILES)
+        return found.samples, found.next
+
+    def ids(self, world: World, most: int | None = None, without: Sequence[int] = ()) -> list[int]:
+        """Return the ids of the samples in their order, without some."""
+        excluded = set(without)
+        if self.like is not None:
+            return [sample.id for sample in self._similar(world) if sample.id not in excluded][:most]
+        found = world.pool.ids(self.filter, None if most is None else most + len(excluded))
+        return [i for i in found if i not in excluded][:most]
+
+    def _similar(self, world: World) -> list[Sample]:
+        assert self.like is not None
+        itself = world.pool.get(self.like)
+        others = [sample for sample, _ in world.pool.similar(self.like, _TILES - 1)]
+        return [itself, *others] if itself.state == "pending" else others
+
+
+def group_of(
+    cluster: Id | None = None,
+    text: str | None = None,
+    like: Id | None = None,
+    answer: Annotated[str | None, Query(max_length=200)] = None,
+    of: Annotated[str | None, Query(max_length=200)] = None,
+) -> SampleGroup:
+    """Return the group of a query."""
+    return SampleGroup(cluster, text or None, like, answer or None, of or None)
+
+
+OfGroup = Annotated[SampleGroup, Depends(group_of)]
+
+
+@router.get("/unknowns/group")
+def workbench(request: Request, group: OfGroup) -> Response:
+    """Show the samples of a group, to select and label."""
+    world = world_of(request)
+    try:
+        cluster = world.clusters.get(group.cluster) if group.cluster is not None else None
+        samples, more = group.page(world, None)
+    except NotFound as error:
+        return page(request, "gone.html", 404, message=str(error))
+    return page(
+        request,
+        "workbench.html",
+        group=group,
+        cluster=cluster,
+        samples=samples,
+        more=more,
+        total=len(samples) if more is None else group.size(world),
+        confused=world.recognized.confused_with(group.label) if group.label else [],
+        near=world.classes.similar(group.label) if group.label else [],
+    )
+
+
+@router.get("/unknowns/members")
+def members(request: Request, group: OfGroup, after: Annotated[str, Query(max_length=40)]) -> HTMLResponse:
+    """Return more tiles of a group."""
+    samples, more = group.page(world_of(request), after)
+    return render("tiles.html", samples=samples, more=more, group=group)
+
+
+@router.get("/unknowns/some")
+def some(request: Request, ids: Annotated[str, Query(max_length=2000)]) -> HTMLResponse:
+    """Return the samples with these ids, as small pictures or texts."""
+    return render("faces_of.html", samples=world_of(request).pool.some(numbers(ids)))
+
+
+@router.get("/unknowns/ids")
+def ids(request: Request, group: OfGroup) -> JSONResponse:
+    """Return the ids of a whole group, for requests that take samples."""
+    return JSONResponse(group.ids(world_of(request)))
+
+
+@router.get("/unknowns/sample/{sample_id}")
+def sample(request: Request, sample_id: Id) -> HTMLResponse:
+    """Return what is known of one sample, and why it was not recognized."""
+    try:
+        found = world_of(request).pool.get(sample_id)
+    except NotFound as error:
+        return render("message.html", 404, message=str(error))
+    return render("sample.html", sample=found, me=person(request))
+
+
+# -- suggestions ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Option:
+    """A label to choose, with its distance where the class is one of the nearest.
+
+    `share` is the share of the samples whose nearest class it is.
+    """
+
+    label: str
+    distance: float | None
+    share: float = 0.0
+
+
+@router.post("/unknowns/hints")
+def hints(
+    request: Request,
+    label: Annotated[str, Form()] = "",
+    search: Annotated[str, Form()] = "",
+    chosen: Annotated[str, Form()] = "",
+    without: Annotated[str, Form()] = "",
+    count: Annotated[int, Form()] = 0,
+    cluster: Annotated[Id | None, Form()] = None,
+    text: Annotated[str | None, Form()] = None,
+    like: Annotated[Id | None, Form()] = None,
+    answer: Annotated[str | None, Form()] = None,
+    of: Annotated[str | None, Form()] = None,
+) -> HTMLResponse:
+    """Return labels to choose from and, for the label typed, what would change.
+
+    `chosen` are the selected samples, by commas; if it is empty, the whole group except `without`.
+    """
+    if not count:
+        return render("hints.html", options=[], preview=None, count=0, label=label)
+    world = world_of(request)
+    group = group_of(cluster, text, like, answer, of)
+    ids = numbers(chosen) or group.ids(world, _JUDGED, numbers(without))
+    try:
+        preview = world.labels.preview(ids[:_JUDGED], label)
+    except (NotFound, Refused) as error:
+        return render("message.html", message=str(error))
+    counts = {info.label: info.count for info in world.classes.all()}
+    others = list(counts) if search.strip() else _recent(world, person(request).name, counts)
+    return render(
+        "hints.html",
+        options=_options(preview.nearest, others, search, _shares(world, ids[:_JUDGED])),
+        preview=preview if label.strip() else None,
+        learned_from=counts.get(preview.label, 0),
+        recognized_as=_recognized_as(world, ids[:_JUDGED]),
+        count=count,
+        label=label,
+    )
+
+
+def _shares(world: World, ids: Sequence[int]) -> dict[str, float]:
+    """Return the share of the samples that are nearest to each class."""
+    nearest = [sample.nearest[0].label for sample in world.pool.some(ids) if sample.nearest]
+    return {label: count / len(ids) for label, count in Counter(nearest).items()}
+
+
+def _options(
+    nearest: Sequence[ClassDistance], labels: Sequence[str], search: str, shares: Mapping[str, float]
+) -> list[Option]:
+    """Return the nearest classes, then others with the search in their names: what begins with it first."""
+    wanted = search.strip().casefold()
+    near = [
+        Option(n.label, n.distance, shares.get(n.label, 0.0)) for n in nearest if wanted in n.label.casefold()
+    ]
+    named = {option.label for option in near}
+    others = sorted(
+        (label for label in labels if wanted in label.casefold() and label not in named),
+        key=lambda label: (not label.casefold().startswith(wanted), label.casefold()),
+    )
+    return [*near, *(Option(label, None) for label in others)][:_OPTIONS]
+
+
+def _recent(world: World, who: str, known: Container[str]) -> list[str]:
+    """Return the labels that the person gave last, and that are still known."""
+    labels = [event.payload.get("label") for event in world.history.events(limit=_RECENT, who=who)]
+    return [label for label in dict.fromkeys(labels) if isinstance(label, str) and label in known]
+
+
+def _recognized_as(world: World, ids: Sequence[int]) -> str | None:
+    """Return the class that the mean of the samples is recognized as, if any."""
+    mean = world.pool.features(ids).mean(axis=0, keepdims=True, dtype=np.float64)
+    return world.recognize(mean, remember=False).labels[0]

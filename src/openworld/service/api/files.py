@@ -1,4 +1,4 @@
-"""Import: files of pictures, texts or vectors, with or without labels, with progress as it goes on."""
+"""Import and export of files."""
 
 from __future__ import annotations
 
@@ -8,23 +8,34 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from fastapi import APIRouter, File, Query, UploadFile
+from fastapi import APIRouter, File, Query, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 
 from openworld.data.errors import DataError
 from openworld.service.api.errors import errors
-from openworld.service.api.exports import NDJSON
 from openworld.service.api.recognize import check_batch, printable
-from openworld.service.auth.authorization import Labeler
+from openworld.service.dependencies import Labeler, Service, ServiceState, Viewer
+from openworld.service.export import LABELED_FORMS, log_lines, model_file
 from openworld.service.intake import ENDINGS, Intake, IntakeSummary, ending, open_upload
-from openworld.service.state import Service, ServiceState
 from openworld.service.validation import Conflict, Refused
 
-router = APIRouter(prefix="/v1", tags=["import"], responses=errors(400, 401, 403, 413, 422, 429))
+export_router = APIRouter(prefix="/v1/export", tags=["export"], responses=errors(401, 403, 422, 429))
+
+NDJSON, BINARY = "application/x-ndjson", "application/octet-stream"
+_LABELED_FILES = {
+    "ndjson": ("labeled.ndjson", NDJSON),
+    "npz": ("labeled.npz", BINARY),
+    "csv": ("labeled.csv", "text/csv"),
+    "parquet": ("labeled.parquet", BINARY),
+    "zip": ("labeled.zip", "application/zip"),
+    "label-studio": ("label-studio.json", "application/json"),
+}
+_MEDIA_TYPES: dict[str, dict[str, object]] = {media_type: {} for _, media_type in _LABELED_FILES.values()}
+import_router = APIRouter(prefix="/v1", tags=["import"], responses=errors(400, 401, 403, 413, 422, 429))
 
 MOST_FILES = 1000
 Files = Annotated[
@@ -32,7 +43,49 @@ Files = Annotated[
 ]
 
 
-@router.post("/import", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
+# -- export ---------------------------------------------------------------------------------------
+
+
+@export_router.get("/labeled", response_class=Response, responses={200: {"content": _MEDIA_TYPES}})
+def export_labeled(
+    service: Service,
+    _: Viewer,
+    format: Annotated[
+        Literal["ndjson", "npz", "csv", "parquet", "zip", "label-studio"],
+        Query(
+            description="Lines of JSON; arrays X and y; tables; a zip with a folder for each class; tasks of "
+            "Label Studio."
+        ),
+    ] = "ndjson",
+) -> Response:
+    """Return every labeled sample."""
+    return _file(LABELED_FORMS[format](service.world), *_LABELED_FILES[format])
+
+
+@export_router.get("/log", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
+def export_log(service: Service, _: Viewer) -> Response:
+    """Return every event, oldest first, as lines of JSON."""
+    return _file(log_lines(service.world), "log.ndjson", NDJSON)
+
+
+@export_router.get("/model", response_class=Response, responses={200: {"content": {BINARY: {}}}})
+def export_model(service: Service, _: Viewer) -> Response:
+    """Return the model in use as a file that `openworld.load` reads."""
+    return _file(model_file(service.world), "model.ow", BINARY)
+
+
+def _file(parts: Iterator[bytes], name: str, media_type: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(parts, media_type=media_type, headers=headers)
+
+
+# -- formats --------------------------------------------------------------------------------------
+
+
+# -- import ---------------------------------------------------------------------------------------
+
+
+@import_router.post("/import", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
 async def import_files(
     files: Files,
     service: Service,

@@ -1,31 +1,182 @@
-"""Authentication: who makes a request, by API key or by session cookie."""
+"""Authentication by API key or session cookie, roles, and rate limits."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+import secrets
 import threading
 from collections.abc import Callable
-from time import monotonic
-from typing import NamedTuple
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import Any, NamedTuple, get_args
 
 from cachetools import TTLCache
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+from sqlalchemy.exc import IntegrityError
 
-from openworld.service.auth.authorization import Person, RateLimit
-from openworld.service.auth.keys import ApiKeys
-from openworld.service.auth.sessions import COOKIE, Sessions
+from openworld.service.replicas import Replicas
 from openworld.service.settings import ServiceSettings
-from openworld.service.validation import check_name
+from openworld.service.validation import Conflict, NotFound, Refused, check_name
+from openworld.store import Database, keys
 from openworld.store.records import Key, Role
 
+_MAX_NAMES = 10_000
+
+ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
+COOKIE = "openworld_session"
+
+_ENDED = "ended sessions"
 LOCAL = "local"
 
 _CACHE_SECONDS = 5.0
 _CACHE_SIZE = 1000
 _WRONG_KEYS_PER_SECOND = 0.2
 _WRONG_KEYS_AT_ONCE = 10
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who makes a request: the name of a key, or of whoever uses this machine while there are no keys."""
+
+    name: str
+    role: Role
+
+    def may(self, role: Role) -> bool:
+        """Tell whether this person has a role, or a higher one."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+class RateLimit:
+    """A token bucket for each name, which fills at a steady rate; the longest unused is forgotten first.
+
+    By hand: `limits` has windows but no token bucket (a burst after a pause, then a steady rate), and a hit
+    of its in-memory storage takes several times as long.
+
+    Parameters
+    ----------
+    rate : float
+        Requests per second in the long run; 0 for no limit.
+    burst : float
+        Requests at once, after a pause.
+    clock : callable
+        Returns seconds.
+    """
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # name -> tokens, when counted; oldest first
+        self._lock = threading.Lock()
+
+    def wait_for(self, name: str, *, take: bool = True) -> float:
+        """Take a token; return 0, or the seconds until there is one. Without `take`, only look."""
+        if not self._rate:
+            return 0.0
+        now = self._clock()
+        with self._lock:
+            tokens, before = self._buckets.pop(name, (self._burst, now))
+            tokens = min(self._burst, tokens + (now - before) * self._rate)
+            if len(self._buckets) >= _MAX_NAMES:
+                del self._buckets[next(iter(self._buckets))]
+            self._buckets[name] = tokens - (take and tokens >= 1), now
+            return 0.0 if tokens >= 1 else (1 - tokens) / self._rate
+
+
+class ApiKeys:
+    """The API keys of a database; no open world is needed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, name: str, role: Role) -> str:
+        """Make a key and return its secret."""
+        name = check_name(name, "The name of a key")
+        if role not in get_args(Role):
+            raise Refused(f"A role is one of {', '.join(get_args(Role))}; got {role!r}.")
+        try:
+            with self._database.write() as connection:
+                return keys.create_key(connection, name, role)
+        except IntegrityError as error:
+            raise Conflict(f"There is a key named {name!r} already, or was: choose another name.") from error
+
+    def check(self, secret: str) -> Key | None:
+        """Return the key of a secret, unless there is none or it was revoked."""
+        with self._database.read() as connection:
+            return keys.find_key(connection, secret)
+
+    def all(self) -> list[Key]:
+        """List keys by name."""
+        with self._database.read() as connection:
+            return keys.key_list(connection)
+
+    def revoke(self, name: str) -> None:
+        """Make a key useless."""
+        with self._database.write() as connection:
+            revoked = keys.revoke_key(connection, name)
+        if not revoked:
+            raise NotFound(f"There is no key {name!r} to revoke.")
+
+
+class Sessions:
+    """Writes and reads the content of session cookies.
+
+    Parameters
+    ----------
+    secret : str
+        Signs the cookies; another one ends all sessions.
+    max_age : float
+        Seconds after which a session ends.
+    replicas : Replicas
+        Where all servers on the database see which sessions were ended.
+    """
+
+    def __init__(self, secret: str, max_age: float, replicas: Replicas) -> None:
+        self._signer = URLSafeTimedSerializer(secret, salt="openworld session")
+        self.max_age = max_age
+        self._replicas, self._lock = replicas, threading.Lock()
+
+    def seal(self, content: dict[str, str]) -> str:
+        """Return the content as text for the cookie of a new session."""
+        return str(self._signer.dumps({**content, "id": secrets.token_hex(8)}))
+
+    def open(self, sealed: str) -> dict[str, Any] | None:
+        """Return the content of a cookie; None if it is not ours, too old, or its session was ended."""
+        try:
+            content = self._signer.loads(sealed, max_age=int(self.max_age))
+        except BadSignature:
+            return None
+        if not isinstance(content, dict) or content.get("id") in self._ended():
+            return None
+        return content
+
+    def end(self, sealed: str) -> None:
+        """End the session of a cookie, on all servers."""
+        content = self.open(sealed)
+        if content is None:
+            return
+        now = time()
+        with self._lock, self._replicas.lock("sessions"):
+            ended = {name: end for name, end in self._ended().items() if end > now}
+            ended[str(content.get("id"))] = now + self.max_age
+            self._replicas.share(_ENDED, json.dumps(ended).encode())
+
+    def _ended(self) -> dict[str, float]:
+        """Return the sessions that were ended, and when their cookies expire."""
+        known = self._replicas.shared(_ENDED)
+        return {} if known is None else dict(json.loads(known))
+
+
+def session_secret(settings: ServiceSettings, replicas: Replicas) -> str:
+    """Return the secret of the settings, or else the one that all servers on the database share."""
+    if settings.session_secret is not None:
+        return settings.session_secret.get_secret_value()
+    known = replicas.shared("session secret")
+    if known is None:
+        known = replicas.share("session secret", secrets.token_urlsafe(32).encode("ascii"), replace=False)
+    return known.decode("ascii")
 
 
 class Credentials(NamedTuple):

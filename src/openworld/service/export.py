@@ -1,4 +1,4 @@
-"""Labeled samples as files: a table, folders of pictures or texts, tasks of Label Studio, arrays."""
+"""Export: labeled samples, the event log and the model as files; also from a damaged database."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ import dataclasses
 import io
 import json
 import re
+import shutil
+import sqlite3
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from datetime import datetime
-from tempfile import SpooledTemporaryFile
+from pathlib import Path
+from tempfile import SpooledTemporaryFile, TemporaryDirectory, TemporaryFile
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
 from openworld.data import label_studio
+from openworld.model_file import loads
 from openworld.service.inputs import media_type
 from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
 from openworld.store.records import Sample
+from openworld.store.tables import LARGEST_ID
 
 _ROWS_AT_ONCE = 500
 _IN_MEMORY = 1 << 24
@@ -27,6 +34,9 @@ _PIECE = 1 << 18
 _COLUMNS = ("id", "label", "text", "source", "who", "labeled_at")
 # In the name of a folder these mean something to some system; % so that two labels stay two.
 _UNSAFE = re.compile(r'[%/\\:*?"<>|\x00-\x1f]|^\.|[. ]$')
+Row = dict[str, Any]
+
+_LABELED = ("labeled", "labelled")  # the second before 0.2.0
 
 
 def as_lines(world: World) -> Iterator[bytes]:
@@ -191,4 +201,126 @@ LABELED_FORMS: dict[str, Callable[[World], Iterator[bytes]]] = {
     "parquet": as_parquet,
     "zip": as_folders,
     "label-studio": as_tasks,
+}
+
+
+def log_lines(world: World) -> Iterator[bytes]:
+    """Yield every event as a line of JSON, oldest first."""
+    for event in world.history.export():
+        yield json_line(dataclasses.asdict(event))
+
+
+def model_file(world: World) -> Iterator[bytes]:
+    """Yield the model in use as a file that `openworld.load` reads."""
+    yield world.model.to_bytes()
+
+
+FORMS: dict[tuple[str, str], Callable[[World], Iterator[bytes]]] = {
+    ("model", ".ow"): model_file,
+    ("labeled", ".json"): LABELED_FORMS["label-studio"],
+    ("labeled", ""): LABELED_FORMS["zip"],  # unpacked into a folder
+    **{("labeled", f".{name}"): form for name, form in LABELED_FORMS.items() if name != "label-studio"},
+    ("log", ".ndjson"): log_lines,
+}
+
+
+def write_file(world: World, what: str, path: Path) -> None:
+    """Write one of `FORMS` to a file; without an ending, to a folder."""
+    parts = FORMS[what, path.suffix](world)
+    if path.suffix:
+        with path.open("wb") as file:
+            file.writelines(parts)
+        return
+    with TemporaryFile() as packed:
+        packed.writelines(parts)
+        ZipFile(packed).extractall(path)
+
+
+# -- from a damaged SQLite file -------------------------------------------------------------------
+
+
+def export_readable(database: Path, what: str, output: Path) -> int:
+    """Write what can be read of a damaged database to a file; return the number of events or samples.
+
+    A model is that of the newest snapshot that can be read: the events after it are in the log.
+    """
+    if (what, output.suffix) not in _WRITERS:
+        forms = ", ".join(f"{one} to {ending}" for one, ending in _WRITERS)
+        raise ValueError(f"The database is damaged. What can be read of it is written as {forms}.")
+    with TemporaryDirectory(dir=output.parent) as folder:
+        copy = Path(folder) / "copy.db"
+        for end in ("", "-wal"):
+            if Path(f"{database}{end}").exists():
+                shutil.copyfile(f"{database}{end}", f"{copy}{end}")
+        return _WRITERS[what, output.suffix](copy, output)
+
+
+def readable_rows(database: Path, table: str) -> Iterator[Row]:
+    """Yield the rows of a table, by their row ids, without those that cannot be read."""
+    last, step = 0, 1
+    with closing(sqlite3.connect(database)) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        query = f'SELECT rowid AS row_number, * FROM "{table}" WHERE rowid > ? ORDER BY rowid'
+        while last < LARGEST_ID:
+            try:
+                for row in connection.execute(query, (last,)):
+                    yield dict(row)
+                    last, step = row["row_number"], 1
+                return
+            except sqlite3.DatabaseError:  # skip ever more rows until one can be read again
+                last, step = last + step, 2 * step
+
+
+def _readable_log(database: Path, output: Path) -> int:
+    rows = list(readable_rows(database, "events"))
+    for row in rows:
+        row["payload"] = json.loads(row["payload"])
+    return _write_lines(rows, output, ("row_number", "digest"))
+
+
+def _readable_labeled(database: Path) -> list[Row]:
+    features = {row["sample_id"]: row for row in readable_rows(database, "features")}
+    rows = [row for row in readable_rows(database, "samples") if row["state"] in _LABELED]
+    found = [row for row in rows if row["id"] in features]
+    for row in found:
+        row["feature"] = np.frombuffer(features[row["id"]]["data"], features[row["id"]]["dtype"]).tolist()
+    return found
+
+
+def _labeled_lines(database: Path, output: Path) -> int:
+    return _write_lines(_readable_labeled(database), output, ("row_number", "content_hash"))
+
+
+def _labeled_arrays(database: Path, output: Path) -> int:
+    rows = _readable_labeled(database)
+    ids = np.array([row["id"] for row in rows], dtype=np.int64)
+    np.savez(output, X=np.array([row["feature"] for row in rows]), y=[row["label"] for row in rows], ids=ids)
+    return len(rows)
+
+
+def _readable_model(database: Path, output: Path) -> int:
+    for row in reversed(list(readable_rows(database, "snapshots"))):
+        try:
+            loads(row["data"])  # checks its digest
+        except ValueError:
+            continue
+        output.write_bytes(row["data"])
+        return 1
+    return 0
+
+
+def _write_lines(rows: list[Row], output: Path, left_out: tuple[str, ...]) -> int:
+    with output.open("w", encoding="utf-8") as file:
+        for row in rows:
+            kept = {name: value for name, value in row.items() if name not in left_out}
+            file.write(json.dumps(kept, ensure_ascii=False) + "\n")
+    return len(rows)
+
+
+_WRITERS: dict[tuple[str, str], Callable[[Path, Path], int]] = {
+    ("log", ".ndjson"): _readable_log,
+    ("labeled", ".ndjson"): _labeled_lines,
+    ("labeled", ".npz"): _labeled_arrays,
+    ("model", ".ow"): _readable_model,
 }

@@ -1,1 +1,0 @@
-"""Authentication (keys, sessions), authorization (roles) and rate limits."""
