@@ -5,9 +5,10 @@ from __future__ import annotations
 from threading import Event
 from typing import Any
 
+import numpy as np
 from playwright.sync_api import expect
 
-from openworld.store.records import PoolFilter
+from openworld.store.records import ClusterDraft, PoolFilter
 
 
 def _slow_to_learn(site: Any) -> Event:
@@ -76,12 +77,33 @@ def test_a_double_enter_keeps_undo(site: Any, tabs: Any) -> None:
 
 
 def test_one_key_confirms_the_suggested_class(site: Any, tabs: Any) -> None:
-    nearest = site.world.labels.preview(site.world.pool.ids()[:14], "").nearest[0].label
-    page = tabs(site).open("/unknowns/group?cluster=1")
-    expect(page.locator("[data-do=confirm]")).to_contain_text(f"It is “{nearest}”")
+    """A class is suggested where the samples together are recognized as it; else the key does nothing."""
+    shapes = site.shapes
+    middle = shapes["features"](shapes["draw"]("circle", 20)).mean(axis=0)
+    aside = np.zeros_like(middle)
+    aside[-1] = 1.5 * shapes["TAU"]
+    circles = site.world.recognize(np.stack([middle + aside, middle - aside])).sample_ids
+    triangles = site.world.pool.ids(PoolFilter(cluster=1))
+    new, known = site.world.clusters.replace(
+        [ClusterDraft(triangles, triangles[0]), ClusterDraft(circles, circles[0])]
+    )
+    page = tabs(site).open("/")
+    expect(page.locator(f'.card[data-id="{known}"] footer')).to_contain_text("perhaps circle")
+    expect(page.locator(f'.card[data-id="{new}"] footer')).to_contain_text("new")
+
+    page.goto(f"{site.url}/unknowns/group?cluster={new}")
+    expect(page.locator("#preview")).to_contain_text("14 samples selected, unlike every known class.")
+    expect(page.locator("[data-do=confirm]")).to_have_count(0)
     page.keyboard.press("y")
-    expect(page.locator("#outcome")).to_contain_text(f"Learned “{nearest}” from 14 samples.")
-    page.wait_for_url("**cluster=2")
+    expect(page.locator(".toast")).to_contain_text("No known class is suggested")
+
+    page.goto(f"{site.url}/unknowns/group?cluster={known}")
+    expect(page.locator("[data-do=confirm]")).to_contain_text("It is “circle”")
+    expect(page.locator("#options li", has_text="circle")).to_contain_text("suggested")
+    page.keyboard.press("y")
+    expect(page.locator("#outcome")).to_contain_text("Learned “circle” from 2 samples.")
+    page.wait_for_url(f"**cluster={new}")
+    assert [event.kind for event in site.world.history.events()] == ["label"]
 
 
 def test_after_the_last_cluster_the_page_says_what_is_left(site: Any, tabs: Any) -> None:

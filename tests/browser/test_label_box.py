@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from openworld.store.records import PoolFilter
 
 
-def test_nearest_first_with_distances_and_digits(site: Any, tabs: Any) -> None:
+def test_nearest_first_with_shares_and_digits(site: Any, tabs: Any) -> None:
     tab = tabs(site)
     page = tab.open("/unknowns/group?cluster=1")
     options = page.locator("#options [role=option]")
@@ -20,7 +20,7 @@ def test_nearest_first_with_distances_and_digits(site: Any, tabs: Any) -> None:
     ).nearest
     shown = [option.locator(".name").inner_text() for option in options.all()]
     assert shown == [near.label for near in nearest]
-    expect(options.first).to_contain_text(f"at {nearest[0].distance:.3g}")
+    expect(options.first).to_contain_text("nearest to 100 %")
     page.keyboard.press("2")
     expect(page.get_by_label("What is it?")).to_have_value(nearest[1].label)
     expect(page.locator("#preview")).to_contain_text("Adds 14 samples")
@@ -60,4 +60,4 @@ def test_a_class_on_top_of_another_is_warned_of(site: Any, tabs: Any) -> None:
     page.keyboard.press("Control+a")
     expect(page.locator("#selected-count")).to_have_text("2")
     page.get_by_label("What is it?").fill("ring")
-    expect(page.locator("#preview .warning")).to_contain_text("recognized as “circle” now")
+    expect(page.locator("#preview .warning")).to_contain_text("Together they look like “circle”")

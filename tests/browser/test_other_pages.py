@@ -78,6 +78,40 @@ def test_lasso_on_the_map(site: Any, tabs: Any) -> None:
     assert site.recognizes("triangle") == ["triangle"] * 3
 
 
+def test_two_fingers_zoom_and_pan_the_map(site: Any, tabs: Any) -> None:
+    tab = tabs(site, has_touch=True)
+    page = tab.open("/map")
+    canvas = page.locator("#map[data-dots='42']")
+    box = canvas.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = tab.context.new_cdp_session(page)
+
+    def touch(kind: str, *fingers: tuple[float, float]) -> None:
+        points = [{"x": x + dx, "y": y + dy, "id": i} for i, (dx, dy) in enumerate(fingers)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", (-50, 0), (50, 0))
+    touch("touchMove", (-100, 0), (100, 0))
+    touch("touchMove", (-100, 40), (100, 40))
+    expect(canvas).to_have_attribute("data-zoom", "2.00")
+    touch("touchMove", (-75, 0), (75, 0))
+    expect(canvas).to_have_attribute("data-zoom", "1.50")
+    touch("touchEnd", (75, 0))
+    touch("touchMove", (90, 60))  # the finger that stays draws nothing
+    touch("touchEnd")
+    expect(page.locator("#selected-count")).to_have_text("0")
+
+    left, right, top, bottom = -box["width"] / 2 + 4, box["width"] / 2 - 4, -box["height"] / 2 + 4, 0.0
+    page.get_by_role("button", name="Whole map").tap()
+    expect(canvas).to_have_attribute("data-zoom", "1.00")
+    touch("touchStart", (left, top))  # one finger draws
+    for corner in ((right, top), (right, bottom), (left, bottom), (left, top)):
+        touch("touchMove", corner)
+    touch("touchEnd")
+    expect(page.locator("#selected-count")).not_to_have_text("0")
+
+
 def test_draw_and_see_why(site: Any, tabs: Any) -> None:
     tab = tabs(site)
     tab.allowed.append("422 (Unprocessable")
@@ -96,7 +130,8 @@ def test_draw_and_see_why(site: Any, tabs: Any) -> None:
     stroke((50, 50), (172, 172))
     stroke((50, 172), (172, 50))
     expect(page.locator(".verdict")).to_contain_text("cross")
-    expect(page.locator("#answer")).to_contain_text("is near enough: the decision, +0")
+    expect(page.locator("#answer")).to_contain_text("“cross”, is near enough.")
+    expect(page.locator("#answer")).to_contain_text("Decision +0")
     expect(page.locator("#answer tbody th").first).to_have_text("cross")
     expect(page.locator("#answer thead th")).to_have_text(["Class", "Match", "Distance"])
     expect(page.locator("#answer tbody tr").last.locator("td").first).to_contain_text("0 %")
@@ -136,7 +171,8 @@ def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any
     expect(page.locator("#outcome")).to_contain_text("Renamed to “ring/2”.")
     assert site.recognizes("circle") == ["ring/2"] * 3
     edit("ring/2")
-    expect(dialog.locator("#into optgroup").first.locator("option").first).to_contain_text("distance")
+    similar = [near.label for near in site.world.classes.similar("ring/2")]
+    expect(dialog.locator("#into optgroup").first.locator("option")).to_have_text(similar)
     dialog.get_by_label("Merge into").select_option("square")
     dialog.get_by_role("button", name="Merge").click()
     expect(page.locator(".card")).to_have_count(2)

@@ -61,9 +61,11 @@ def cards(
 
 def _cards(world: World, clusters: list[PoolCluster], start: int, me: str, order: Order) -> dict[str, Any]:
     shown = clusters[start : start + _CARDS]
-    rows = [(c, world.pool.page(PoolFilter(cluster=c.id), limit=_PREVIEWED).samples) for c in shown]
+    pages = [world.pool.page(PoolFilter(cluster=c.id), limit=_PREVIEWED).samples for c in shown]
+    suggested = _suggested_classes(world, [[sample.id for sample in samples] for samples in pages])
     end = start + _CARDS
     more = end if end < len(clusters) else None
+    rows = zip(shown, pages, suggested, strict=True)
     return {"cards": rows, "mine": me, "order": order, "next_start": more}
 
 
@@ -283,13 +285,14 @@ def hints(
     except (NotFound, Refused) as error:
         return render("message.html", message=str(error))
     counts = {info.label: info.count for info in world.classes.all()}
+    (suggestion,) = _suggested_classes(world, [ids[:_JUDGED]])
     others = list(counts) if search.strip() else _recent(world, person(request).name, counts)
     return render(
         "hints.html",
         options=_options(preview.nearest, others, search, _shares(world, ids[:_JUDGED])),
         preview=preview if label.strip() else None,
         learned_from=counts.get(preview.label, 0),
-        recognized_as=_recognized_as(world, ids[:_JUDGED]),
+        recognized_as=None if suggestion == of else suggestion,
         count=count,
         label=label,
     )
@@ -323,7 +326,17 @@ def _recent(world: World, who: str, known: Container[str]) -> list[str]:
     return [label for label in dict.fromkeys(labels) if isinstance(label, str) and label in known]
 
 
-def _recognized_as(world: World, ids: Sequence[int]) -> str | None:
-    """Return the class that the mean of the samples is recognized as, if any."""
-    mean = world.pool.features(ids).mean(axis=0, keepdims=True, dtype=np.float64)
-    return world.recognize(mean, remember=False).labels[0]
+def _suggested_classes(world: World, groups: Sequence[Sequence[int]]) -> list[str | None]:
+    """Return, for each group of samples, the class that it is suggested to be, or None for a new one.
+
+    It is the class that the mean of the samples is recognized as: averaging takes away what made each of them
+    alone too unlike its class.
+    """
+    filled = [ids for ids in groups if ids]
+    if not filled:
+        return [None] * len(groups)
+    features = world.pool.features([i for ids in filled for i in ids])
+    starts = np.cumsum([len(ids) for ids in filled])[:-1]
+    means = [part.mean(axis=0, dtype=np.float64) for part in np.split(features, starts)]
+    labels = iter(world.recognize(np.array(means), remember=False).labels)
+    return [next(labels) if ids else None for ids in groups]

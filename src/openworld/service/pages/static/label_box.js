@@ -2,6 +2,8 @@
 
 const PAUSE = 120, JUDGED = 500;
 
+export const NO_SUGGESTION = "No known class is suggested: type a name, or choose one by its number.";
+
 export class LabelBox {
   /** `describe()` returns what is selected, for the server to judge; `submit(label)` learns it. */
   constructor(form, describe, submit) {
@@ -31,7 +33,7 @@ export class LabelBox {
     else this.input.removeAttribute("aria-activedescendant");
   }
 
-  /** The class that is suggested first: one key confirms it. */
+  /** The class that is suggested, or null: one key confirms it. */
   get suggestion() { return this.form.querySelector("[data-do=confirm]")?.value ?? null; }
 
   get options() { return [...this.form.querySelectorAll("#options [data-label]")]; }

@@ -1,10 +1,10 @@
 // The map of the pool: a dot for each sample, colored by cluster; draw around some to name them.
 
 import { waiting } from "./outbox.js";
-import { LabelBox } from "./label_box.js";
+import { LabelBox, NO_SUGGESTION } from "./label_box.js";
 import { isLocked } from "./lease.js";
 import { act, plural } from "./outcomes.js";
-import { MapView } from "./map_view.js";
+import { Fingers, MapView } from "./map_view.js";
 import { toast } from "./toasts.js";
 import { askToDismiss } from "./cluster_list.js";
 
@@ -18,7 +18,7 @@ export function mapPage(canvas) {
   const box = new LabelBox(document.getElementById("label-form"), describe, learn);
   const members = new Map(); // cluster -> positions
   const dotted = document.createElement("canvas");
-  const view = new MapView(), hover = document.getElementById("map-hover"), shown = document.getElementById("chosen");
+  const view = new MapView(), fingers = new Fingers(), hover = document.getElementById("map-hover"), shown = document.getElementById("chosen");
   const moving = document.querySelector("[data-do=moving]");
   let lasso = [], dots = [], colors = [], pulled = null, hovered = null;
 
@@ -151,19 +151,28 @@ export function mapPage(canvas) {
   canvas.addEventListener("pointerdown", event => {
     canvas.setPointerCapture(event.pointerId);
     hover.hidden = true;
-    if (event.button || event.altKey || moving.ariaPressed === "true") pulled = [event.offsetX, event.offsetY];
+    fingers.down(event);
+    if (fingers.count > 1) lasso = []; // two fingers move the map, and draw nothing
+    else if (event.button || event.altKey || moving.ariaPressed === "true") pulled = [event.offsetX, event.offsetY];
     else lasso = [[event.offsetX, event.offsetY]];
   });
   canvas.addEventListener("pointermove", event => {
+    const pinch = fingers.move(event);
+    if (pinch) {
+      view.zoom(pinch.factor, pinch.around);
+      pan(...pinch.by);
+    }
+    if (fingers.pinching) return;
     if (pulled) {
       pan(event.offsetX - pulled[0], event.offsetY - pulled[1]);
       pulled = [event.offsetX, event.offsetY];
       return;
     }
-    if (!lasso.length) return void point(event);
+    if (!lasso.length) return void (event.pointerType !== "touch" && point(event));
     lasso.push([event.offsetX, event.offsetY]);
     draw();
   });
+  canvas.addEventListener("pointercancel", event => { fingers.up(event); [lasso, pulled] = [[], null]; draw(); });
   canvas.addEventListener("pointerleave", () => { hover.hidden = true; hovered = null; });
   canvas.addEventListener("contextmenu", event => event.preventDefault());
   canvas.addEventListener("wheel", event => {
@@ -171,6 +180,7 @@ export function mapPage(canvas) {
     zoom(ZOOM ** (-event.deltaY / 100), [event.offsetX, event.offsetY]);
   }, { passive: false });
   canvas.addEventListener("pointerup", event => {
+    if (fingers.up(event)) return void (pulled = null); // the end of a pinch
     if (pulled) return void (pulled = null);
     const inside = lasso.length > 2 ? dots.flatMap(([x, y], i) => (isInside(x, y, lasso) ? [i] : [])) : [];
     lasso = [];
@@ -237,7 +247,7 @@ export function mapPage(canvas) {
     down: () => pan(0, -STEP),
     up: () => pan(0, STEP),
     number: n => box.takeNumber(n),
-    confirm: () => box.suggestion && learn(box.suggestion),
+    confirm: () => (box.suggestion ? learn(box.suggestion) : toast(NO_SUGGESTION)),
     enter: () => (box.input.value ? box.form.requestSubmit() : box.input.focus()),
     dismiss: () => (chosen.size ? askToDismiss(chosen.size, dismiss) : toast("Draw around some dots to select them.")),
   };

@@ -1,4 +1,4 @@
-// The view of the map: zoom and pan, and which dot is under the pointer.
+// The view of the map: zoom and pan, by two fingers too, and which dot is under the pointer.
 
 const CELL = 16, NEAR = 10, LARGEST = 60;
 
@@ -44,6 +44,41 @@ export class MapView {
       if (cells.has(cell)) cells.get(cell).push(i); else cells.set(cell, [i]);
     });
     return { dots, cells };
+  }
+}
+
+/** The fingers, or other pointers, on the canvas: two of them pinch. */
+export class Fingers {
+  constructor() { this.places = new Map(); this.pinching = false; }
+
+  get count() { return this.places.size; }
+
+  down({ pointerId, offsetX, offsetY }) {
+    this.places.set(pointerId, [offsetX, offsetY]);
+    this.pinching ||= this.count > 1;
+  }
+
+  /** Follow a finger; where two pinch, return by how much to zoom, around what, and how far to pan. */
+  move({ pointerId, offsetX, offsetY }) {
+    if (!this.places.has(pointerId)) return null; // a mouse that passes by
+    const before = this.spread();
+    this.places.set(pointerId, [offsetX, offsetY]);
+    if (this.count !== 2) return null;
+    const now = this.spread(), by = now.middle.map((value, axis) => value - before.middle[axis]);
+    return { factor: now.apart / before.apart, around: before.middle, by };
+  }
+
+  /** Lift a finger; returns whether it belonged to a pinch, which lasts until all are lifted. */
+  up({ pointerId }) {
+    this.places.delete(pointerId);
+    const pinched = this.pinching;
+    if (!this.count) this.pinching = false;
+    return pinched;
+  }
+
+  spread() {
+    const [[ax, ay], [bx, by] = [ax, ay]] = [...this.places.values()];
+    return { apart: Math.hypot(ax - bx, ay - by) || 1, middle: [(ax + bx) / 2, (ay + by) / 2] };
   }
 }
 

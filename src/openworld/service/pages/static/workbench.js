@@ -2,7 +2,7 @@
 
 import { waiting } from "./outbox.js";
 import { askToDismiss } from "./cluster_list.js";
-import { LabelBox } from "./label_box.js";
+import { LabelBox, NO_SUGGESTION } from "./label_box.js";
 import { hold } from "./lease.js";
 import { act, actBehind, plural } from "./outcomes.js";
 import { PictureSize } from "./picture_size.js";
@@ -122,7 +122,7 @@ export function workbench(grid, openDialog) {
     none: () => selection.everything(false),
     number: n => box.takeNumber(n),
     enter: () => (box.input.value ? box.form.requestSubmit() : box.input.focus()),
-    confirm: () => box.suggestion && learn(box.suggestion),
+    confirm: () => (box.suggestion ? learn(box.suggestion) : toast(NO_SUGGESTION)),
     skip: () => !answer && !of && location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
     look: () => look(),
     lookBack: () => look(-1),
