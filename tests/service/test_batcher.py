@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 
 import numpy as np
 import pytest
+
+from openworld.service.settings import WorldSettings
+from openworld.service.world import World
+from openworld.store import StorageError
+from openworld.store.records import PoolFilter
 
 
 @pytest.fixture
@@ -14,7 +20,7 @@ def url(tmp_path):
 
 def test_requests_at_once_share_a_product_and_not_their_errors(serving, world, things, monkeypatch):
     sizes = []
-    real, started, go_on = world.recognition.recognize, threading.Event(), threading.Event()
+    real, started, go_on = world.recognition.start, threading.Event(), threading.Event()
 
     def recognize(X, *args, **kwargs):
         sizes.append(len(X))
@@ -22,13 +28,11 @@ def test_requests_at_once_share_a_product_and_not_their_errors(serving, world, t
         go_on.wait(300)
         return real(X, *args, **kwargs)
 
-    monkeypatch.setattr(world.recognition, "recognize", recognize)
+    monkeypatch.setattr(world.recognition, "start", recognize)
     with serving() as client:
         batcher = client.app.state.service.batcher
 
         async def ask() -> list[object]:
-            import asyncio
-
             first = asyncio.ensure_future(batcher.recognize(things(0), remember=False))
             while not started.is_set():
                 await asyncio.sleep(0.001)
@@ -46,3 +50,46 @@ def test_requests_at_once_share_a_product_and_not_their_errors(serving, world, t
     assert "NaN" in str(bad)
     assert sizes[:2] == [1, 7]  # the ones that waited went together
     assert sizes[2:] == [2, 2, 2, 1, 1]  # then one by one, to find the culprit; float64 by itself
+
+
+def test_a_known_sample_does_not_wait_for_the_disk(serving, url, models, things):
+    far = np.full((1, 4), 900, dtype=np.float32)
+    settings = WorldSettings(keep_random=1.0)
+    with World.open(url, models("nno"), settings) as world, serving(world) as client:
+        batcher = client.app.state.service.batcher
+
+        async def ask() -> tuple[bytes, bool, bytes]:
+            with world.event_log.database.write():  # nothing can be stored meanwhile
+                unknown = asyncio.ensure_future(batcher.recognize(far))
+                known = await batcher.recognize(things(0))
+                was_stored = unknown.done()
+            return known, was_stored, await unknown
+
+        known, was_stored, unknown = client.portal.call(ask)
+        world.recognition.close()  # stores what may come later
+        assert not was_stored
+        assert json.loads(known)["answers"][0]["label"] == "a"
+        (answer,) = json.loads(unknown)["answers"]
+        assert world.pool.get(answer["sample_id"]).state == "pending"
+        assert [sample.kept for sample in world.pool.page(PoolFilter(state="recognized")).samples] == [
+            "random"
+        ]
+
+
+def test_where_nothing_can_be_stored_known_samples_are_still_named(serving, world, things, monkeypatch):
+    def fail(*args, **kwargs):
+        raise StorageError("The disk of the database is full.")
+
+    monkeypatch.setattr("openworld.service.recognition.store", fail)
+    far = np.full((1, 4), 900, dtype=np.float32)
+    with serving() as client:
+        batcher = client.app.state.service.batcher
+
+        async def ask() -> list[object]:
+            return await asyncio.gather(
+                *map(batcher.recognize, (things(0), far, things(1))), return_exceptions=True
+            )
+
+        first, failed, second = client.portal.call(ask)
+    assert [json.loads(reply)["answers"][0]["label"] for reply in (first, second)] == ["a", "b"]
+    assert isinstance(failed, StorageError)

@@ -134,14 +134,21 @@ def test_the_estimate_with_its_interval(keeping: World, things: Draw) -> None:
 
 def test_over_http(keeping: World, serving: Callable[..., Any], things: Draw) -> None:
     with serving(keeping) as client:
-        check_http(client, things)
+        ids = [sample_id for sample_id in keeping.recognize(things(0, 3, 4)).sample_ids if sample_id]
+        check_http(client, ids)
 
 
-def check_http(client: TestClient, things: Draw) -> None:
-    vectors = things(0, 3, 4).tolist()
-    found = client.post("/v1/recognize", json={"vectors": vectors}).json()["answers"]
-    ids = [answer["sample_id"] for answer in found]
-    assert None not in ids
+def test_an_answer_has_the_id_of_a_sample_that_is_kept_because_it_is_uncertain(
+    url: str, models: Any, serving: Callable[..., Any], things: Draw
+) -> None:
+    with World.open(url, models("nno"), WorldSettings(keep_below=1.1)) as world, serving(world) as client:
+        body = {"vectors": things(0, 2).tolist()}
+        found = client.post("/v1/recognize", json=body).json()["answers"]
+        kept = world.pool.page(RECOGNIZED).samples
+    assert {answer["sample_id"] for answer in found} == {sample.id for sample in kept}
+
+
+def check_http(client: TestClient, ids: list[int]) -> None:
     headers = {"Idempotency-Key": "once"}
     body = {"reviews": [{"sample_id": ids[0], "right": True}, {"sample_id": ids[1], "unknown": True}]}
     first, second = (client.post("/v1/feedback", json=body, headers=headers).json() for _ in range(2))

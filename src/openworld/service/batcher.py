@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -37,11 +36,15 @@ class _Order:
         return self.remember == other.remember and self.X.dtype == other.X.dtype
 
 
+_Reply = tuple[_Order, bytes | BaseException]
+
+
 class Batcher:
     """Collects the requests that wait while a batch is recognized, and makes them the next batch.
 
     Nothing waits for a batch to fill up: one request alone is recognized at once. Batches are recognized, and
-    their answers written as JSON, in a thread of their own, so that the event loop goes on.
+    their answers written as JSON, in a thread of their own, so that the event loop goes on. Requests with
+    unknown samples are answered once these are stored; neither the others nor the next batch wait for that.
 
     Parameters
     ----------
@@ -89,10 +92,8 @@ class Batcher:
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hand the requests that wait, or as many as make a batch, to the thread."""
-        orders = self._next_batch()
         self._working = True
-        work = loop.run_in_executor(self._threads, self._work, orders)
-        work.add_done_callback(lambda done: self._finish(loop, orders, done))
+        self._threads.submit(self._work, loop, self._next_batch())
 
     def _next_batch(self) -> list[_Order]:
         first, n_rows = self._waiting[0], 0
@@ -107,35 +108,41 @@ class Batcher:
         self._waiting = left
         return orders
 
-    def _work(self, orders: Sequence[_Order]) -> list[bytes | Exception]:
+    def _work(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> None:
+        replies = self._replies(loop, orders)
+        loop.call_soon_threadsafe(self._finish, loop, replies)
+
+    def _replies(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> list[_Reply]:
+        """Return the replies to requests, but to those that wait for the disk: these come by themselves."""
         try:
-            return list(self._recognize(orders))
+            return self._recognize(loop, orders)
         except Exception as error:
             if len(orders) == 1:
-                return [error]
-            return [reply for order in orders for reply in self._work([order])]  # only one may be to blame
+                return [(orders[0], error)]
+            # Only one may be to blame.
+            return [reply for order in orders for reply in self._replies(loop, [order])]
 
-    def _recognize(self, orders: Sequence[_Order]) -> list[bytes]:
+    def _recognize(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> list[_Reply]:
         X = orders[0].X if len(orders) == 1 else np.concatenate([order.X for order in orders])
         items = [item for order in orders for item in order.items]
-        answers = self._recognition.recognize(X, items, remember=orders[0].remember)
-        self._observe(answers)
-        rows = iter(answers.rows())
-        return [_as_json(answers, list(islice(rows, len(order.X))), order.nearest) for order in orders]
+        result, told, stored = self._recognition.start(X, items, remember=orders[0].remember)
+        self._observe(result)
+        ready: list[tuple[_Order, range]] = []
+        waiting: list[tuple[_Order, range]] = []
+        for order, rows in zip(orders, _split(range(len(X)), orders), strict=True):
+            (ready if told.isdisjoint(rows) else waiting).append((order, rows))
 
-    def _finish(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        orders: Sequence[_Order],
-        done: asyncio.Future[list[bytes | Exception]],
-    ) -> None:
-        for order, reply in zip(orders, done.result(), strict=True):
-            if order.reply.done():  # its client went away
-                continue
-            if isinstance(reply, Exception):
-                order.reply.set_exception(reply)
-            else:
-                order.reply.set_result(reply)
+        def reply_to_waiting(_: object) -> None:
+            error = stored.exception()
+            replies = [(order, error or _as_json(result, rows, order.nearest)) for order, rows in waiting]
+            loop.call_soon_threadsafe(_reply, replies)
+
+        if waiting:
+            stored.add_done_callback(reply_to_waiting)
+        return [(order, _as_json(result, rows, order.nearest)) for order, rows in ready]
+
+    def _finish(self, loop: asyncio.AbstractEventLoop, replies: Sequence[_Reply]) -> None:
+        _reply(replies)
         self._gather(loop, -1, _QUIET_ROUNDS)
 
     def _gather(self, loop: asyncio.AbstractEventLoop, n_before: int, rounds: int) -> None:
@@ -154,13 +161,28 @@ class Batcher:
             self._working = False
 
 
-def _as_json(answers: RecognitionResult, rows: list[dict[str, Any]], n_nearest: int) -> bytes:
-    """Return some rows, each with at most `n_nearest` nearest classes, as `schemas.RecognizeResponse`."""
-    for row in rows:
-        del row["nearest"][n_nearest:]
+def _reply(replies: Sequence[_Reply]) -> None:
+    for order, reply in replies:
+        if order.reply.done():  # its client went away
+            continue
+        if isinstance(reply, bytes):
+            order.reply.set_result(reply)
+        else:
+            order.reply.set_exception(reply)
+
+
+def _split(rows: range, orders: Sequence[_Order]) -> Iterator[range]:
+    """Yield the rows of each request in a batch."""
+    for order in orders:
+        yield rows[: len(order.X)]
+        rows = rows[len(order.X) :]
+
+
+def _as_json(result: RecognitionResult, rows: range, n_nearest: int) -> bytes:
+    """Return some rows of a result, each with so many nearest classes at most, as `schemas.Recognized`."""
     found = {
-        "model_version": answers.model_version,
-        "threshold": answers.judgement.threshold,
-        "answers": rows,
+        "model_version": result.model_version,
+        "threshold": result.judgement.threshold,
+        "answers": result.rows(rows, n_nearest),
     }
     return to_json(found)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import cached_property
+from itertools import islice
+from math import inf
+from time import monotonic
+from typing import Any, NamedTuple
 
 import numpy as np
+import structlog
 from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
@@ -27,6 +32,10 @@ from openworld.store.samples import NewSample, Verdict, delete_previews, delete_
 _MAX_PER_TRANSACTION = 2000
 _RECOGNIZED_BETWEEN_DELETIONS = 500
 _PREVIEWS_BETWEEN_DELETIONS = 100
+_LATER_SECONDS = 0.5  # how long samples that nobody waits for may wait for others
+_MAX_ORDERS = 100  # of one batch each
+
+_log = structlog.get_logger("openworld.pool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,33 +53,33 @@ class RecognitionResult:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the answers as plain values, as the API gives them."""
-        judged = self.judgement
-        nearest = (judged.nearest.tolist(), judged.distances.tolist(), judged.memberships.tolist())
-        columns = zip(
-            self.labels,
-            judged.decision.tolist(),
-            judged.membership.tolist(),
-            zip(*nearest, strict=True),
-            self.sample_ids,
-            strict=True,
-        )
+    def rows(self, rows: Iterable[int] | None = None, n_nearest: int | None = None) -> list[dict[str, Any]]:
+        """Return answers as the API gives them, each with so many nearest classes at most."""
+        decision, membership, nearest, distances, memberships = self._columns
         return [
             {
-                "label": label,
-                "unknown": label is None,
-                "decision": decision,
-                "membership": membership,
-                "distance": near[1][0] if near[1] else None,
+                "label": self.labels[i],
+                "unknown": self.labels[i] is None,
+                "decision": decision[i],
+                "membership": membership[i],
+                "distance": distances[i][0] if distances[i] else None,
                 "nearest": [
-                    {"label": name, "distance": distance, "membership": likely}
-                    for name, distance, likely in zip(*near, strict=True)
+                    {"label": label, "distance": distance, "membership": likely}
+                    for label, distance, likely in islice(
+                        zip(nearest[i], distances[i], memberships[i], strict=True), n_nearest
+                    )
                 ],
-                "sample_id": sample_id,
+                "sample_id": self.sample_ids[i],
             }
-            for label, decision, membership, near, sample_id in columns
+            for i in (range(len(self)) if rows is None else rows)
         ]
+
+    @cached_property
+    def _columns(self) -> tuple[list[Any], ...]:
+        """The judgement as plain values: to take them out of the arrays one by one takes longer."""
+        judged = self.judgement
+        arrays = (judged.decision, judged.membership, judged.nearest, judged.distances, judged.memberships)
+        return tuple(array.tolist() for array in arrays)
 
 
 class Recognition:
@@ -97,6 +106,29 @@ class Recognition:
         remember: bool = True,
     ) -> RecognitionResult:
         """Name each sample or answer unknown; see `World.recognize`."""
+        result, _, stored = self.start(X, items, remember=remember, tell_all=True)
+        stored.result()
+        return result
+
+    def start(
+        self,
+        X: ArrayLike,
+        items: Sequence[SampleContent] | None = None,
+        *,
+        remember: bool = True,
+        tell_all: bool = False,
+    ) -> tuple[RecognitionResult, Set[int], Future[None]]:
+        """Name each sample or answer unknown, and begin to store what is to be stored.
+
+        Returns
+        -------
+        result : RecognitionResult
+        told : set of int
+            The rows of the samples whose ids are told, once `stored` is done.
+        stored : Future
+            Samples kept at random are stored later, and are not told unless `tell_all` is set: a known
+            sample need not wait for the disk.
+        """
         with self._model.reading() as (model, version):
             features = as_features(X, model.n_features_in_)
             if items is not None and len(items) != len(features):
@@ -108,30 +140,50 @@ class Recognition:
             label if accepted else None
             for label, accepted in zip(judged.labels.tolist(), judged.accepted.tolist(), strict=True)
         ]
-        answers = RecognitionResult(judged, labels, [None] * len(labels), version)
+        result = RecognitionResult(judged, labels, [None] * len(labels), version)
         kept = self._kept(judged) if remember else {}
         rows = [i for i, label in enumerate(labels) if remember and (label is None or i in kept)]
-        if rows:
-            new = [
-                NewSample(
-                    features[i],
-                    SampleContent() if items is None else items[i],
-                    Verdict.of(judged, i, version),
-                    "pending" if labels[i] is None else "recognized",
-                    kept=kept.get(i),
-                )
-                for i in rows
-            ]
-            check_items([sample.item for sample in new])
-            stored = self._writer.store(new)
-            for i, sample_id in zip(rows, stored, strict=True):
-                answers.sample_ids[i] = sample_id
-            if self._model.version != version:
-                self._rescorer.rescore(stored)
-            n_unknown = sum(labels[i] is None for i in rows)
+        new = {
+            i: NewSample(
+                features[i],
+                SampleContent() if items is None else items[i],
+                Verdict.of(judged, i, version),
+                "pending" if labels[i] is None else "recognized",
+                kept=kept.get(i),
+            )
+            for i in rows
+        }
+        check_items([sample.item for sample in new.values()])
+        if not tell_all and self._writer.has_room:
+            later = {i: new.pop(i) for i, reason in kept.items() if reason == "random"}
+            self._store(result, later, urgent=False)
+        return result, new.keys(), self._store(result, new, urgent=True)
+
+    def _store(
+        self, result: RecognitionResult, new: Mapping[int, NewSample], *, urgent: bool
+    ) -> Future[None]:
+        """Begin to store samples, by their rows in the result."""
+        done: Future[None] = Future()
+        if not new:
+            done.set_result(None)
+            return done
+
+        def finish(stored: Future[list[int]]) -> None:
+            if (error := stored.exception()) is not None:
+                done.set_exception(error)
+                return
+            ids = stored.result()
+            for row, sample_id in zip(new, ids, strict=True):
+                result.sample_ids[row] = sample_id
+            if self._model.version != result.model_version:
+                self._rescorer.rescore(ids)
+            n_unknown = sum(result.labels[row] is None for row in new)
             if n_unknown:
                 self._notifications.publish("unknown", {"samples": n_unknown})
-        return answers
+            done.set_result(None)
+
+        self._writer.store(list(new.values()), urgent=urgent).add_done_callback(finish)
+        return done
 
     def _kept(self, judged: Judgement) -> dict[int, Kept]:
         """Return which recognized samples are kept for review, and why.
@@ -150,7 +202,10 @@ class Recognition:
         self._writer.close()
 
 
-_Order = tuple[Sequence[NewSample], "Future[list[int]]"]
+class _Order(NamedTuple):
+    samples: Sequence[NewSample]
+    urgent: bool
+    stored: Future[list[int]]
 
 
 class PoolWriter:
@@ -164,11 +219,19 @@ class PoolWriter:
         self._thread = threading.Thread(target=self._run, name="openworld-pool", daemon=True)
         self._thread.start()
 
-    def store(self, samples: Sequence[NewSample]) -> list[int]:
-        """Store samples and return their ids once they are committed."""
-        future: Future[list[int]] = Future()
-        self._orders.put((samples, future))
-        return future.result()
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk keeps up, so that samples which nobody waits for may wait."""
+        return self._orders.qsize() < _MAX_ORDERS
+
+    def store(self, samples: Sequence[NewSample], *, urgent: bool = True) -> Future[list[int]]:
+        """Store samples; the future has their ids once they are committed.
+
+        Those that are not urgent are stored together with the next urgent ones, or a moment later.
+        """
+        order = _Order(samples, urgent, Future())
+        self._orders.put(order)
+        return order.stored
 
     def close(self) -> None:
         """Store what waits and stop."""
@@ -176,23 +239,31 @@ class PoolWriter:
         self._thread.join()
 
     def _run(self) -> None:
-        while (order := self._orders.get()) is not None:
-            orders = [order]
-            while sum(len(samples) for samples, _ in orders) < _MAX_PER_TRANSACTION:
-                try:
-                    following = self._orders.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    self._store(orders)
-                    return
-                orders.append(following)
-            self._store(orders)
+        is_open = True
+        while is_open:
+            orders, is_open = self._next_orders()
+            if orders:
+                self._store(orders)
+
+    def _next_orders(self) -> tuple[list[_Order], bool]:
+        """Wait for samples; return what is to be stored together, and whether more may come."""
+        orders: list[_Order] = []
+        until = inf
+        while sum(len(order.samples) for order in orders) < _MAX_PER_TRANSACTION:
+            try:
+                order = self._orders.get(timeout=None if until == inf else max(until - monotonic(), 0))
+            except queue.Empty:
+                break
+            if order is None:
+                return orders, False
+            until = 0.0 if order.urgent else min(until, monotonic() + _LATER_SECONDS)
+            orders.append(order)
+        return orders, True
 
     def _store(self, orders: Sequence[_Order]) -> None:
         try:
             with self._database.write() as connection:
-                new = [sample for samples, _ in orders for sample in samples]
+                new = [sample for order in orders for sample in order.samples]
                 ids = store(self._database, connection, new)
                 self._delete_old(connection, sum(sample.kept is not None for sample in new))
                 self._n_previews += sum(sample.item.preview is not None for sample in new)
@@ -200,12 +271,14 @@ class PoolWriter:
                     self._n_previews = 0
                     delete_previews(connection, self._settings.max_previews)
         except BaseException as error:
-            for _, future in orders:
-                future.set_exception(error)
+            if not all(order.urgent for order in orders):
+                _log.warning("samples kept for review are lost", reason=str(error))
+            for order in orders:
+                order.stored.set_exception(error)
             return
-        for samples, future in orders:
-            future.set_result(ids[: len(samples)])
-            ids = ids[len(samples) :]
+        for order in orders:
+            order.stored.set_result(ids[: len(order.samples)])
+            ids = ids[len(order.samples) :]
 
     def _delete_old(self, connection: Connection, n_kept: int) -> None:
         """Delete recognized samples that are too old or too many, now and then."""
