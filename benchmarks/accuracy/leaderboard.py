@@ -90,12 +90,18 @@ def main() -> None:
         "few-shot ours": few.ours(),
         "few-shot baselines": few.baselines(),
     }
-    for name, block in blocks.items():
-        text = re.sub(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)", partial(_filled, block), text, flags=re.DOTALL
-        )
-    PAGE.write_text(text, encoding="utf-8")
+    PAGE.write_text(fill(text, blocks), encoding="utf-8")
     draw(runs)
+
+
+def fill(page: str, blocks: dict[str, str]) -> str:
+    """Return a page with each block between the marks of its name."""
+    for name, block in blocks.items():
+        page, n_filled = re.subn(
+            rf"(<!-- {name} -->\n).*?(<!-- end -->)", partial(_filled, block), page, flags=re.DOTALL
+        )
+        assert n_filled == 1, f"The page has no mark <!-- {name} -->."
+    return page
 
 
 def _filled(block: str, match: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -32,6 +33,15 @@ def test_wheel(dist: Path) -> None:
     assert any(name.endswith("htmx.min.js") for name in names)
     assert any("migrations/versions" in name for name in names)
     assert not [name for name in names if not name.startswith("openworld")]
+
+
+def test_description_has_no_links_into_the_checkout(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    (metadata,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("/METADATA"))
+    description = zipfile.ZipFile(wheel).read(metadata).decode()
+    assert "# openworld" in description
+    assert "leaderboard" in description
+    assert "](" not in re.sub(r"\]\(https://[^)]+\)", "", description)
 
 
 def test_source_distribution(dist: Path) -> None:
