@@ -1,4 +1,4 @@
-"""Hatch metadata hook: the README as the description of the package, without links that only work in a checkout."""
+"""Hatch metadata hook: the README, without links that only work in a checkout, describes the package."""
 
 from __future__ import annotations
 
