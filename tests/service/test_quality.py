@@ -138,10 +138,11 @@ def test_over_http(keeping: World, serving: Callable[..., Any], things: Draw) ->
         check_http(client, ids)
 
 
-def test_an_answer_has_the_id_of_a_sample_that_is_kept_because_it_is_uncertain(
-    url: str, models: Any, serving: Callable[..., Any], things: Draw
+@pytest.mark.parametrize("settings", [WorldSettings(keep_below=1.1), WorldSettings(keep_random=1.0)])
+def test_an_answer_has_the_id_of_every_sample_that_is_kept(
+    url: str, models: Any, serving: Callable[..., Any], things: Draw, settings: WorldSettings
 ) -> None:
-    with World.open(url, models("nno"), WorldSettings(keep_below=1.1)) as world, serving(world) as client:
+    with World.open(url, models("nno"), settings) as world, serving(world) as client:
         body = {"vectors": things(0, 2).tolist()}
         found = client.post("/v1/recognize", json=body).json()["answers"]
         kept = world.pool.page(RECOGNIZED).samples

@@ -44,7 +44,7 @@ class Batcher:
 
     Nothing waits for a batch to fill up: one request alone is recognized at once. Batches are recognized, and
     their answers written as JSON, in a thread of their own, so that the event loop goes on. Requests with
-    unknown samples are answered once these are stored; neither the others nor the next batch wait for that.
+    samples to store are answered once these are stored; neither the others nor the next batch wait for that.
 
     Parameters
     ----------
@@ -125,12 +125,12 @@ class Batcher:
     def _recognize(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> list[_Reply]:
         X = orders[0].X if len(orders) == 1 else np.concatenate([order.X for order in orders])
         items = [item for order in orders for item in order.items]
-        result, told, stored = self._recognition.start(X, items, remember=orders[0].remember)
+        result, to_store, stored = self._recognition.start(X, items, remember=orders[0].remember)
         self._observe(result)
         ready: list[tuple[_Order, range]] = []
         waiting: list[tuple[_Order, range]] = []
         for order, rows in zip(orders, _split(range(len(X)), orders), strict=True):
-            (ready if told.isdisjoint(rows) else waiting).append((order, rows))
+            (ready if to_store.isdisjoint(rows) else waiting).append((order, rows))
 
         def reply_to_waiting(_: object) -> None:
             error = stored.exception()
@@ -179,7 +179,7 @@ def _split(rows: range, orders: Sequence[_Order]) -> Iterator[range]:
 
 
 def _as_json(result: RecognitionResult, rows: range, n_nearest: int) -> bytes:
-    """Return some rows of a result, each with so many nearest classes at most, as `schemas.Recognized`."""
+    """Return some rows of a result, with so many nearest classes each, as `schemas.RecognizeResponse`."""
     found = {
         "model_version": result.model_version,
         "threshold": result.judgement.threshold,

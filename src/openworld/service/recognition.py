@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import islice
-from math import inf
-from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
-import structlog
 from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
@@ -32,10 +29,6 @@ from openworld.store.samples import NewSample, Verdict, delete_previews, delete_
 _MAX_PER_TRANSACTION = 2000
 _RECOGNIZED_BETWEEN_DELETIONS = 500
 _PREVIEWS_BETWEEN_DELETIONS = 100
-_LATER_SECONDS = 0.5  # how long samples that nobody waits for may wait for others
-_MAX_ORDERS = 100  # of one batch each
-
-_log = structlog.get_logger("openworld.pool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +99,7 @@ class Recognition:
         remember: bool = True,
     ) -> RecognitionResult:
         """Name each sample or answer unknown; see `World.recognize`."""
-        result, _, stored = self.start(X, items, remember=remember, tell_all=True)
+        result, _, stored = self.start(X, items, remember=remember)
         stored.result()
         return result
 
@@ -116,18 +109,15 @@ class Recognition:
         items: Sequence[SampleContent] | None = None,
         *,
         remember: bool = True,
-        tell_all: bool = False,
     ) -> tuple[RecognitionResult, Set[int], Future[None]]:
         """Name each sample or answer unknown, and begin to store what is to be stored.
 
         Returns
         -------
         result : RecognitionResult
-        told : set of int
-            The rows of the samples whose ids are told, once `stored` is done.
+        rows : set of int
+            The rows of the samples to store; their ids are in the result once `stored` is done.
         stored : Future
-            Samples kept at random are stored later, and are not told unless `tell_all` is set: a known
-            sample need not wait for the disk.
         """
         with self._model.reading() as (model, version):
             features = as_features(X, model.n_features_in_)
@@ -154,14 +144,9 @@ class Recognition:
             for i in rows
         }
         check_items([sample.item for sample in new.values()])
-        if not tell_all and self._writer.has_room:
-            later = {i: new.pop(i) for i, reason in kept.items() if reason == "random"}
-            self._store(result, later, urgent=False)
-        return result, new.keys(), self._store(result, new, urgent=True)
+        return result, new.keys(), self._store(result, new)
 
-    def _store(
-        self, result: RecognitionResult, new: Mapping[int, NewSample], *, urgent: bool
-    ) -> Future[None]:
+    def _store(self, result: RecognitionResult, new: Mapping[int, NewSample]) -> Future[None]:
         """Begin to store samples, by their rows in the result."""
         done: Future[None] = Future()
         if not new:
@@ -182,7 +167,7 @@ class Recognition:
                 self._notifications.publish("unknown", {"samples": n_unknown})
             done.set_result(None)
 
-        self._writer.store(list(new.values()), urgent=urgent).add_done_callback(finish)
+        self._writer.store(list(new.values())).add_done_callback(finish)
         return done
 
     def _kept(self, judged: Judgement) -> dict[int, Kept]:
@@ -204,7 +189,6 @@ class Recognition:
 
 class _Order(NamedTuple):
     samples: Sequence[NewSample]
-    urgent: bool
     stored: Future[list[int]]
 
 
@@ -219,17 +203,9 @@ class PoolWriter:
         self._thread = threading.Thread(target=self._run, name="openworld-pool", daemon=True)
         self._thread.start()
 
-    @property
-    def has_room(self) -> bool:
-        """Whether the disk keeps up, so that samples which nobody waits for may wait."""
-        return self._orders.qsize() < _MAX_ORDERS
-
-    def store(self, samples: Sequence[NewSample], *, urgent: bool = True) -> Future[list[int]]:
-        """Store samples; the future has their ids once they are committed.
-
-        Those that are not urgent are stored together with the next urgent ones, or a moment later.
-        """
-        order = _Order(samples, urgent, Future())
+    def store(self, samples: Sequence[NewSample]) -> Future[list[int]]:
+        """Store samples; the future has their ids once they are committed."""
+        order = _Order(samples, Future())
         self._orders.put(order)
         return order.stored
 
@@ -239,26 +215,18 @@ class PoolWriter:
         self._thread.join()
 
     def _run(self) -> None:
-        is_open = True
-        while is_open:
-            orders, is_open = self._next_orders()
-            if orders:
-                self._store(orders)
-
-    def _next_orders(self) -> tuple[list[_Order], bool]:
-        """Wait for samples; return what is to be stored together, and whether more may come."""
-        orders: list[_Order] = []
-        until = inf
-        while sum(len(order.samples) for order in orders) < _MAX_PER_TRANSACTION:
-            try:
-                order = self._orders.get(timeout=None if until == inf else max(until - monotonic(), 0))
-            except queue.Empty:
-                break
-            if order is None:
-                return orders, False
-            until = 0.0 if order.urgent else min(until, monotonic() + _LATER_SECONDS)
-            orders.append(order)
-        return orders, True
+        while (order := self._orders.get()) is not None:
+            orders = [order]
+            while sum(len(order.samples) for order in orders) < _MAX_PER_TRANSACTION:
+                try:
+                    following = self._orders.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    self._store(orders)
+                    return
+                orders.append(following)
+            self._store(orders)
 
     def _store(self, orders: Sequence[_Order]) -> None:
         try:
@@ -271,8 +239,6 @@ class PoolWriter:
                     self._n_previews = 0
                     delete_previews(connection, self._settings.max_previews)
         except BaseException as error:
-            if not all(order.urgent for order in orders):
-                _log.warning("samples kept for review are lost", reason=str(error))
             for order in orders:
                 order.stored.set_exception(error)
             return
