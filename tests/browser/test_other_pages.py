@@ -148,7 +148,7 @@ def test_draw_and_see_why(site: Any, tabs: Any) -> None:
     expect(page.locator(".verdict")).to_contain_text("circle")
     page.get_by_label("256 numbers").fill("1, 2, x")
     page.get_by_role("button", name="Recognize").click()
-    expect(page.locator("#answer")).to_contain_text("Numbers are needed")
+    expect(page.locator("#answer")).to_contain_text("Give numbers")
 
 
 def test_classes_are_described_renamed_merged_and_forgotten(site: Any, tabs: Any) -> None:

@@ -121,7 +121,7 @@ def test_a_text_is_pasted(serve: Any, tabs: Any, tmp_path: Path) -> None:
         (sample,) = site.world.pool.page().samples
         assert (sample.kind, sample.text, sample.source) == ("text", "<i>xyzzy</i>", "try it")
         ask("x" * 41)
-        expect(page.locator("#answer")).to_contain_text("A text may have 40 characters; one has 41.")
+        expect(page.locator("#answer")).to_contain_text("A text can have at most 40 characters; one has 41.")
         ask("<i>xyzzy</i>")
         page.get_by_role("link", name="name it").click()
         expect(page.locator(".tile")).to_contain_text("<i>xyzzy</i>")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from openworld.cli import demo_feed
-from openworld.cli.demo_feed import NAMEABLE, Feed, starting_model
+from openworld.cli.demo_feed import NAMEABLE, LetterFeed, starting_model
 from openworld.data.letters import load_letters
 from openworld.service.world import World
 
@@ -32,7 +32,7 @@ def test_letters_go_on_coming_and_no_two_are_the_same(
     with World.open(f"sqlite:///{tmp_path / 'letters.db'}", model) as world:
         metrics = SimpleNamespace(answered=lambda answers: seen.extend(answers.labels))
         service: Any = SimpleNamespace(world=world, metrics=metrics)
-        Feed(letters, 1)._feed(service, Stop())  # type: ignore[arg-type]
+        LetterFeed(letters, 1)._feed(service, Stop())  # type: ignore[arg-type]
         stored = world.pool.page(limit=200).samples
         features = world.pool.features([sample.id for sample in stored])
     assert len(seen) > 60

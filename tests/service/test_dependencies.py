@@ -16,9 +16,9 @@ from PIL import Image
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.features.extractor import load_extractor
 from openworld.service.dependencies import IdempotencyKey, IdempotencyStore
-from openworld.service.event_log import EventOutcome
 from openworld.service.validation import Refused
 from openworld.service.world import World
+from openworld.service.world_event import EventOutcome
 from openworld.store import idempotency
 from openworld.store.records import ClusterDraft
 
@@ -40,7 +40,7 @@ def test_the_second_time_is_answered_as_the_first(world: World, things: Draw) ->
     world.history.undo("bob", first.event_id)
     assert IdempotencyStore(world.event_log).run(KEY, learn) == first
     assert _kinds(world) == ["undo", "learn"]
-    with pytest.raises(Refused, match="'k1' came before with another request"):
+    with pytest.raises(Refused, match="'k1' was used for another request"):
         IdempotencyStore(world.event_log).run(replace(KEY, digest="another"), learn)
     assert IdempotencyStore(world.event_log).run(replace(KEY, who="bob"), learn).event_id == 3
     assert IdempotencyStore(world.event_log).run(replace(KEY, part=1), learn).event_id is None
@@ -164,7 +164,7 @@ def test_a_key_belongs_to_one_request_of_one_person(client, world, unknown):
     assert dismiss("ann", unknown[0]).json()["event_id"] == 1
     refused = dismiss("ann", unknown[1])
     assert refused.status_code == 422
-    assert "'k' came before with another request" in refused.json()["detail"]
+    assert "'k' was used for another request" in refused.json()["detail"]
     assert dismiss("bob", unknown[1]).json()["event_id"] == 2
     elsewhere = {**_key(), "Authorization": f"Bearer {keys['ann']}"}
     assert client.post("/v1/undo", json={}, headers=elsewhere).status_code == 422

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from openworld.service import event_log, replay
+from openworld.service import replay
 from openworld.service.settings import WorldSettings
 from openworld.service.world import World
 from openworld.store import events
@@ -85,8 +85,7 @@ def test_a_start_teaches_only_what_came_after_the_last_snapshot(
     assert known[kept[0]] == 0
     taught: list[Any] = []
     change_of = replay.model_change
-    for module in (event_log, replay):
-        monkeypatch.setattr(module, "model_change", lambda *args: taught.append(args) or change_of(*args))
+    monkeypatch.setattr(replay, "model_change", lambda *args: taught.append(args) or change_of(*args))
     with World.open(url) as again:
         assert len(taught) == again.model.version - max(known[history] for history in kept) < 9
 

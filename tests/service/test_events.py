@@ -21,13 +21,13 @@ from openworld.service.events import (
     LearnEvent,
     MergeEvent,
     RenameEvent,
-    WorldEvent,
     event_of,
 )
 from openworld.service.live_model import ModelChange, apply_change, copy
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Refused
 from openworld.service.world import World
+from openworld.service.world_event import WorldEvent
 
 pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")
 Draw = Callable[..., NDArray[np.float32]]

@@ -105,7 +105,7 @@ def test_vectors(starting: Any, tmp_path: Path) -> None:
         assert batch.y is not None
         assert batch.y.tolist() == LABELS
     for form in ("zip", "label-studio"):
-        with pytest.raises(Refused, match="vectors: take csv"):
+        with pytest.raises(Refused, match="vectors: use csv"):
             LABELED_FORMS[form](world)
 
 

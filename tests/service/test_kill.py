@@ -17,8 +17,7 @@ from typing import Any
 from openworld import model_file
 from openworld.service.events import EVENT_KINDS
 from openworld.service.live_model import apply_change, copy
-from openworld.service.replay import model_change
-from openworld.service.undo import EventHeader, model_events
+from openworld.service.replay import EventHeader, model_change, model_events
 from openworld.service.world import World
 from openworld.store import Database, events
 

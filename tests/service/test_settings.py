@@ -28,7 +28,7 @@ def test_wrong_settings_are_told(tmp_path, monkeypatch):
         load_settings(port=70000)
     with pytest.raises(ValueError, match="key"):
         load_settings(key="short")
-    with pytest.raises(FileNotFoundError, match="no such file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         load_settings(tmp_path / "none.toml")
     (tmp_path / "wrong.toml").write_text("prot = 1\n")
     with pytest.raises(ValueError, match="prot: Extra"):

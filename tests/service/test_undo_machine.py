@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
 from openworld.model_file.documents import describe
-from openworld.service.event_log import EventOutcome
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
+from openworld.service.world_event import EventOutcome
 
 # Two classes of two samples are left where others were forgotten.
 pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")

@@ -163,7 +163,7 @@ def test_names_are_refused_before_anything_is_written(world: World, things: Draw
         world.labels.learn(np.zeros((1, 3)), ["x"], "ann")
     with pytest.raises(Refused, match="NaN"):
         world.recognize([[np.nan, 0, 0, 0]])
-    with pytest.raises(Refused, match="no text"):
+    with pytest.raises(Refused, match="cannot be stored"):
         world.recognize(things(6), [SampleContent("text", "\0")])
     assert (world.history.events(), world.model.version, world.pool.count()) == ([], 0, 1)
 
@@ -255,7 +255,7 @@ def test_classes_are_described_renamed_merged_and_forgotten_and_all_is_undone(
     world.history.undo("bob")
     world.history.undo("bob")
     assert [world.pool.get(i).label for i in ids] == ["cinq", "cinq", "six", "six"]
-    with pytest.raises(Refused, match=r"rename by bob\) builds on this"):
+    with pytest.raises(Refused, match=r"rename by bob\) depends on this"):
         world.history.undo("ann", event_id=1)
     for _ in range(2):
         world.history.undo("bob")

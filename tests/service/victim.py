@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.service.event_log import EventOutcome
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
+from openworld.service.world_event import EventOutcome
 
 SETTINGS = WorldSettings(snapshot_events=4, snapshots_kept=2, rescore_batch=8)
 things = runpy.run_path(str(Path(__file__).with_name("things.py")))["draw"]

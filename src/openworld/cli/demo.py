@@ -26,7 +26,7 @@ def demo(
             help="Run the whole loop in the terminal, without a service, and write model, table and figure.",
         ),
     ] = False,
-    port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port of the page; 0 for a free one.")] = 8000,
     seed: Annotated[int, typer.Option(help="Random seed that chooses which letters are known.")] = 1,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address, or the accuracies, as JSON.")
@@ -48,7 +48,7 @@ def demo(
         return
     need("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", extra="service")
     from openworld.cli.database import plain_errors
-    from openworld.cli.demo_feed import Feed, starting_model
+    from openworld.cli.demo_feed import LetterFeed, starting_model
     from openworld.service.server import serve
     from openworld.service.settings import load_settings
 
@@ -74,4 +74,4 @@ def demo(
         )
 
     with plain_errors():
-        serve(settings, say, model, alongside=Feed(letters, seed).into)
+        serve(settings, say, model, alongside=LetterFeed(letters, seed).into)

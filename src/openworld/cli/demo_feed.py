@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
+from contextlib import AbstractContextManager
+from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from openworld import OpenWorldRecognizer
 from openworld.cli.demo_story import TEST_FACES
+from openworld.cli.intake import feeding
 
 if TYPE_CHECKING:
     from openworld.data.letters import Letters
@@ -38,7 +39,7 @@ def _classes(letters: Letters, seed: int) -> tuple[NDArray[np.str_], NDArray[np.
     return order[:N_KNOWN], order[N_KNOWN:]
 
 
-class Feed:
+class LetterFeed:
     """Pictures of new letters, and of known ones in typefaces not seen yet, without end.
 
     A first part comes at once, so that there is something to name; the rest a few at a time, each a little
@@ -52,17 +53,9 @@ class Feed:
         self._random = np.random.default_rng()  # another one at each start, as the database goes on
         self._images = letters.images[np.random.default_rng(seed).permutation(chosen)]
 
-    @contextmanager
-    def into(self, service: ServiceState) -> Iterator[None]:
-        """Feed a service from a thread of its own while the context lasts."""
-        stopped = Event()
-        feeder = Thread(target=self._feed, args=(service, stopped), name="letters", daemon=True)
-        feeder.start()
-        try:
-            yield
-        finally:
-            stopped.set()
-            feeder.join()
+    def into(self, service: ServiceState) -> AbstractContextManager[None]:
+        """Feed a service from a thread while the context lasts."""
+        return feeding(partial(self._feed, service))
 
     def _feed(self, service: ServiceState, stopped: Event) -> None:
         self._send(service, self._images[:_AT_ONCE])

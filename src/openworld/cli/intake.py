@@ -81,8 +81,21 @@ def in_any_order(source: Source) -> Source:
     return replace(source, items=lambda: iter(items))
 
 
+@contextmanager
+def feeding(feed: Callable[[Event], None]) -> Iterator[None]:
+    """Run a function that feeds samples in a thread while the context lasts; the event tells it to stop."""
+    stopped = Event()
+    feeder = Thread(target=feed, args=(stopped,), name="openworld-feed", daemon=True)
+    feeder.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        feeder.join()
+
+
 class DataFeed:
-    """Data that go into a service: labeled samples before it serves, the others while it does."""
+    """Data for a service: labeled samples are learned before it serves, the others are fed while it does."""
 
     def __init__(self, data: Source | Stream, *, labels: bool) -> None:
         self._labeled: list[Source | Stream] = []
@@ -101,14 +114,8 @@ class DataFeed:
         """Learn the labeled samples, and feed the others from a thread while the context lasts."""
         for data in self._labeled:
             say(take(self._intake(service), data, "Learning"))
-        stopped = Event()
-        feeder = Thread(target=self._feed, args=(service, stopped), name="data", daemon=True)
-        feeder.start()
-        try:
+        with feeding(partial(self._feed, service)):
             yield
-        finally:
-            stopped.set()
-            feeder.join()
 
     def _feed(self, service: ServiceState, stopped: Event) -> None:
         for data in self._others:

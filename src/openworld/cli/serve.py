@@ -19,7 +19,7 @@ SourceArgument = Annotated[
     ),
 ]
 HostOption = Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")]
-PortOption = Annotated[int | None, typer.Option(help="Port. Default: 8000; 0 takes a free one.")]
+PortOption = Annotated[int | None, typer.Option(help="Port. Default: 8000; 0 for a free one.")]
 WorkersOption = Annotated[
     int | None, typer.Option(metavar="N", help="Number of processes. More than one needs PostgreSQL.")
 ]

@@ -65,7 +65,7 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
         model.set_params(refresh_growth=settings.refresh_growth)
     if hasattr(model, "get_params") and settings.objective is not None:
         if not isinstance(model, OpenWorldRecognizer):
-            raise Refused(f"A {type(model).__name__} takes no objective: its threshold is fixed.")
+            raise Refused(f"A {type(model).__name__} has no objective: its threshold is fixed.")
         model.set_objective(parse_objective(settings.objective))
     return World.open(
         settings.database,
@@ -84,7 +84,7 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
 
 
 def starting_model(settings: ServiceSettings) -> ColdStartRecognizer:
-    """Return the model of a new database that starts from nothing: everything is unknown to it."""
+    """Return the model of a new database that starts without one: everything is unknown."""
     model = ColdStartRecognizer(refresh_growth=settings.refresh_growth)
     if settings.objective is not None:
         model.set_params(objective=parse_objective(settings.objective))

@@ -46,7 +46,7 @@ class Person:
     role: Role
 
     def may(self, role: Role) -> bool:
-        """Tell whether this person has a role, or a higher one."""
+        """Return whether this person has a role, or a higher one."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
@@ -92,7 +92,7 @@ class ApiKeys:
         self._database = database
 
     def create(self, name: str, role: Role) -> str:
-        """Make a key and return its secret."""
+        """Create a key and return its secret."""
         name = check_name(name, "The name of a key")
         if role not in get_args(Role):
             raise Refused(f"A role is one of {', '.join(get_args(Role))}; got {role!r}.")
@@ -100,7 +100,9 @@ class ApiKeys:
             with self._database.write() as connection:
                 return keys.create_key(connection, name, role)
         except IntegrityError as error:
-            raise Conflict(f"There is a key named {name!r} already, or was: choose another name.") from error
+            raise Conflict(
+                f"A key named {name!r} exists already, or existed before: choose another name."
+            ) from error
 
     def check(self, secret: str) -> Key | None:
         """Return the key of a secret, unless there is none or it was revoked."""
@@ -113,7 +115,7 @@ class ApiKeys:
             return keys.key_list(connection)
 
     def revoke(self, name: str) -> None:
-        """Make a key useless."""
+        """Revoke a key."""
         with self._database.write() as connection:
             revoked = keys.revoke_key(connection, name)
         if not revoked:
@@ -223,7 +225,7 @@ class Authenticator:
         """Return who makes a request if they have the role; else raise 401, 403 or 429."""
         person = await self.authenticate(request)
         if not person.may(role):
-            raise HTTPException(403, f"This needs the role {role}; {person.name} is {person.role}.")
+            raise HTTPException(403, f"This needs the role {role}; {person.name} has the role {person.role}.")
         _refuse_if(self._requests.wait_for(person.name))
         return person
 
@@ -243,7 +245,7 @@ class Authenticator:
         return self._find(Credentials.of(request), _address(request))
 
     def key_required(self) -> bool:
-        """Tell whether a key is needed: from the first one on."""
+        """Return whether a key is needed: as soon as one exists."""
         return self._admin_key is not None or bool(self._valid_keys())
 
     def log_in(self, key: str | None, name: str | None, address: str) -> tuple[Person, str] | None:
@@ -269,7 +271,7 @@ class Authenticator:
         """Return whose credentials these are.
 
         After too many wrong keys an address has to wait, and until then no key is looked up, not even a right
-        one: the answer would tell it from the wrong ones. Keys in use are cached, and go on.
+        one: the answer would distinguish it from the wrong ones. Keys in use are cached and keep working.
         """
         with self._lock:
             is_cached, person = credentials in self._cache, self._cache.get(credentials)
@@ -319,7 +321,7 @@ def _address(request: Request) -> str:
 
 
 def _fingerprint(key: str | None) -> str:
-    """Return what is equal for equal keys, and does not give the key away."""
+    """Return a hash of a key, to recognize the key without storing it."""
     return hashlib.sha256(f"openworld session {key}".encode()).hexdigest()[:32]
 
 
@@ -330,4 +332,4 @@ def _person(key: Key | None) -> Person | None:
 def _refuse_if(wait: float) -> None:
     if wait:
         retry = {"Retry-After": str(max(1, round(wait)))}
-        raise HTTPException(429, "Too many requests: wait a little.", retry)
+        raise HTTPException(429, "Too many requests: wait as long as the Retry-After header says.", retry)

@@ -87,7 +87,7 @@ class Batcher:
         return await order.reply
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Finish the current batch."""
         self._threads.shutdown()
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -113,13 +113,13 @@ class Batcher:
         loop.call_soon_threadsafe(self._finish, loop, replies)
 
     def _replies(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> list[_Reply]:
-        """Return the replies to requests, but to those that wait for the disk: these come by themselves."""
+        """Return the replies to requests, except to those that wait for the disk: these are sent later."""
         try:
             return self._recognize(loop, orders)
         except Exception as error:
             if len(orders) == 1:
                 return [(orders[0], error)]
-            # Only one may be to blame.
+            # Perhaps only one of them fails.
             return [reply for order in orders for reply in self._replies(loop, [order])]
 
     def _recognize(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> list[_Reply]:
@@ -163,7 +163,7 @@ class Batcher:
 
 def _reply(replies: Sequence[_Reply]) -> None:
     for order, reply in replies:
-        if order.reply.done():  # its client went away
+        if order.reply.done():  # the client has disconnected
             continue
         if isinstance(reply, bytes):
             order.reply.set_result(reply)

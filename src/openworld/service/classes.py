@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openworld.service.event_log import EventLog, EventOutcome
+from openworld.service.event_log import EventLog
 from openworld.service.events import DescribeEvent, ForgetEvent, MergeEvent, RenameEvent
 from openworld.service.live_model import Model
 from openworld.service.validation import NotFound, Refused, check_name, check_text, natural_key
+from openworld.service.world_event import EventOutcome
 from openworld.store import pool
 from openworld.store.labels import get_descriptions
 from openworld.store.records import ClassDistance, PoolFilter
@@ -55,7 +56,7 @@ class Classes:
         return ClassInfo(label, count, text, others[0] if others else None, tuple(s.id for s in shown))
 
     def similar(self, label: str, n: int = 5) -> list[ClassDistance]:
-        """Return the classes nearest to one, nearest first: what to merge it with, or confuse it with."""
+        """Return the classes nearest to one, nearest first: candidates to merge, or to confuse it with."""
         with self._log.model.reading() as (model, _):
             _check_known(model, label)
             labels, distances = model.nearest_classes(model.class_mean(label)[np.newaxis], n + 1)

@@ -19,13 +19,14 @@ from starlette.types import Scope
 from openworld.service.auth import Authenticator, Person
 from openworld.service.batcher import Batcher
 from openworld.service.clustering_job import ClusteringJob
-from openworld.service.event_log import EventLog, EventOutcome
+from openworld.service.event_log import EventLog
 from openworld.service.inputs import Inputs
 from openworld.service.metrics import Metrics
 from openworld.service.notifications import Broadcast
 from openworld.service.settings import ServiceSettings
 from openworld.service.validation import Refused
 from openworld.service.world import World
+from openworld.service.world_event import EventOutcome
 from openworld.store import idempotency
 from openworld.store.idempotency import StoredAnswer
 from openworld.store.records import Role
@@ -142,9 +143,7 @@ class IdempotencyStore:
         with self._database.read() as connection:
             found = idempotency.find(connection, key.id)
         if found is not None and found.digest != key.digest:
-            raise Refused(
-                f"The Idempotency-Key {key.key!r} came before with another request: use a new key for each."
-            )
+            raise Refused(f"The Idempotency-Key {key.key!r} was used for another request: use a new one.")
         return None if found is None else found.answer
 
     def store(self, key: IdempotencyKey, answer: str) -> None:

@@ -7,7 +7,6 @@ replayed from the log.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,41 +17,31 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from openworld.model_file import dumps
-from openworld.service.events import EraseEvent, RedoEvent, RollbackEvent, UndoEvent, WorldEvent, event_of
-from openworld.service.live_model import LiveModel, Model, ModelChange, apply_change, from_bytes
+from openworld.service.events import EraseEvent, RedoEvent, RollbackEvent, UndoEvent, event_of
+from openworld.service.live_model import LiveModel, Model
 from openworld.service.notifications import Notifications
-from openworld.service.projections import LabelProjection, TouchedLabels
-from openworld.service.replay import changes_of, erased_samples, longest_stored, model_change, n_erasures
+from openworld.service.replay import (
+    EventHeader,
+    Snapshots,
+    changes_of,
+    erased_samples,
+    events_in_effect,
+    extend_hash,
+    history_hashes,
+    model_events,
+    n_erasures,
+)
 from openworld.service.settings import WorldSettings
-from openworld.service.undo import EventHeader, events_in_effect, extend_hash, history_hashes, model_events
 from openworld.service.validation import Conflict, NotFound, check_name
+from openworld.service.world_event import EventOutcome, LabelProjection, TouchedLabels, WorldEvent
 from openworld.store import Database, events, labels
 from openworld.store.events import EventRecord
 from openworld.store.samples import Features, erase, features_of
 
 _LOADING = 10  # loading a snapshot takes about as long as so many events
-_UNDONE_AFTER_REPLAY = 10  # events that can be undone without another replay
-_WORTH = 10  # a snapshot is due when replay would take this many times as long as writing it
 _IMAGES_KEPT = 20
 _Images = list[tuple[int, labels.LabelImage]]  # of the last events in effect: what their labels overwrote
 _SIMULTANEOUS = "Another server appended an event at the same moment: try again."
-
-
-@dataclass(frozen=True)
-class EventOutcome:
-    """The outcome of a request that appends an event.
-
-    `event_id` is None where there was nothing left to do, as when a client repeats a request.
-    `samples` counts the samples whose state changed. How many of the pool became known is computed in the
-    background: see `Rescorer.wait`.
-    """
-
-    event_id: int | None
-    kind: str
-    model_version: int
-    samples: int = 0
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
 
 
 InTransaction = Callable[[Connection, EventOutcome], None]
@@ -78,11 +67,12 @@ class EventLog:
     model : LiveModel
     headers : list of EventHeader
         The whole log, without payloads.
+    snapshots : Snapshots
     """
 
     def __init__(self, database: Database, settings: WorldSettings, notifications: Notifications) -> None:
         self.database = database
-        self._settings, self._notifications = settings, notifications
+        self._notifications = notifications
         self._appending = threading.RLock()  # one thread here waits for the other servers
         self._lock = threading.RLock()  # held while model and headers are used or changed
         self._is_exclusive = False
@@ -95,8 +85,8 @@ class EventLog:
         self._images: _Images = []
         self._ids = model_events(self.headers)
         self._hashes = self._hashes_of(self.headers, self._ids)
-        self._since_snapshot, self._replay_seconds, self._snapshot_seconds = 0, 0.0, 0.0
-        model, changes = self._replayed(self._ids, self._hashes)
+        self.snapshots = Snapshots(database, settings)
+        model, changes = self.snapshots.replay(self._ids, self._hashes, self._erased)
         self.model = LiveModel(model, version, changes)
 
     # -- appending --------------------------------------------------------------------------------
@@ -151,8 +141,7 @@ class EventLog:
             version = self._prepare(event, who, undoes, features)
             outcome = self._commit(event, who, undoes, version, complete)
             if event.changes_model:
-                self._since_snapshot += 1
-                self._replay_seconds += perf_counter() - started
+                self.snapshots.count_event(perf_counter() - started)
             return outcome
 
     def _prepare(
@@ -183,7 +172,7 @@ class EventLog:
             if all((event := self.event(one)) == event.without(erased) for one in records):
                 return None
         before = self._labels()
-        model = self.model.replace(*self._replayed(self._ids, self._hashes, erased))
+        model = self.model.replace(*self.snapshots.replay(self._ids, self._hashes, erased, from_first=True))
         return _NewVersion(before, model, (self._ids, self._hashes))
 
     def _next_header(self, event: WorldEvent, who: str, undoes: int | None) -> EventHeader:
@@ -208,7 +197,7 @@ class EventLog:
                     event = complete(connection)
                 if isinstance(event, EraseEvent):
                     erase(connection, event.samples)
-                    events.drop_snapshots(connection, events.snapshot_histories(connection)[1:])
+                    self.snapshots.drop_all(connection)
                 record = events.append(connection, who, event.kind, event.payload, number, undoes)
                 images = self._write_effects(connection, event, record)
                 if version is not None:
@@ -237,7 +226,7 @@ class EventLog:
         self._images = images
         if isinstance(event, EraseEvent):
             self._erased |= set(event.samples)
-            self._since_snapshot = sys.maxsize  # the snapshots are gone
+            self.snapshots.require_new()
             self._images = []
         if version is not None:
             self._ids, self._hashes = ids, hashes
@@ -308,32 +297,12 @@ class EventLog:
             min(len(ids), len(self._ids)),
         )
         back = len(self._ids) - n_common
-        with self.database.read() as connection:
-            is_near = longest_stored(connection, hashes) <= n_common + _LOADING
+        is_near = self.snapshots.n_stored(hashes) <= n_common + _LOADING
         if not is_near or not self.model.can_step_back(back):
-            return self.model.replace(*self._replayed(ids, hashes))
+            return self.model.replace(*self.snapshots.replay(ids, hashes, self._erased))
         with self.database.read() as connection:
             changes = changes_of(connection, ids[n_common:], self._erased)
         return self.model.prepare(changes, back)
-
-    def _replayed(
-        self, ids: Sequence[int], hashes: Sequence[str], erased: frozenset[int] | None = None
-    ) -> tuple[Model, list[ModelChange]]:
-        """Replay events onto the snapshot of the longest prefix of their history that has one.
-
-        The last few are returned as changes that are still to be applied, so that they can be undone. With
-        `erased`, the samples to leave out, only the first model is used: snapshots may have learned them.
-        """
-        with self.database.read() as connection:
-            n_stored = longest_stored(connection, hashes) if erased is None else 0
-            erased = self._erased if erased is None else erased
-            started = perf_counter()
-            model = from_bytes(events.snapshot(connection, hashes[n_stored]))
-            self._snapshot_seconds = perf_counter() - started  # writing one takes about as long
-            n_last = max(n_stored, len(ids) - _UNDONE_AFTER_REPLAY)
-            for record in events.read(connection, ids[n_stored:n_last]):
-                apply_change(model, model_change(connection, record, erased))
-            return model, changes_of(connection, ids[n_last:], erased)
 
     def _hashes_of(self, headers: Sequence[EventHeader], ids: Sequence[int]) -> list[str]:
         digests = {header.id: header.digest for header in headers}
@@ -366,7 +335,7 @@ class EventLog:
         if ids != self._ids or erased != self._erased:
             hashes = self._hashes_of(headers, ids)
             if erased != self._erased:
-                self.model.replace(*self._replayed(ids, hashes, erased))
+                self.model.replace(*self.snapshots.replay(ids, hashes, erased, from_first=True))
             else:
                 self._move_to(ids, hashes)
             self._erased, self._ids, self._hashes = erased, ids, hashes
@@ -406,35 +375,16 @@ class EventLog:
         with self._lock:
             self.model.catch_up()
 
-    def snapshot_due(self, times: int = 1) -> bool:
-        """Tell whether a restart would replay for so long that a snapshot is worth its cost.
-
-        Events wait while a snapshot is written, so a model that takes long to write gets fewer.
-        """
-        settings = self._settings
-        seconds = max(settings.snapshot_seconds, _WORTH * self._snapshot_seconds)
-        return (
-            self._since_snapshot >= times * settings.snapshot_events
-            or self._replay_seconds >= times * seconds
-        )
-
     def snapshot(self) -> None:
-        """Store the model in use, and delete old snapshots."""
+        """Store the model in use as a snapshot."""
         started = perf_counter()
         with ExitStack() as reading:
             with self._lock:
                 model, _ = reading.enter_context(self.model.reading())
                 history, n_known = self._hashes[-1], n_erasures(self.headers)
-                self._since_snapshot, self._replay_seconds = 0, 0.0
+                self.snapshots.restart_count()
             data = dumps(model)
-        with self.database.write() as connection:
-            stored = events.snapshot_histories(connection)
-            # Another server may have erased samples that this model has learned.
-            is_current = events.count(connection, EraseEvent.kind) == n_known
-            if is_current and history not in stored:
-                events.add_snapshot(connection, history, data)
-                events.drop_snapshots(connection, stored[self._settings.snapshots_kept :])
-        self._snapshot_seconds = perf_counter() - started
+        self.snapshots.store(data, history, n_known, started)
 
 
 def _difference(version: _NewVersion | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

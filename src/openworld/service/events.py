@@ -1,109 +1,27 @@
 """The events of the service: one class per kind.
 
 An event is something that a person did. It is appended to the event log and never changed; model, labels and
-versions are computed from the events in effect. Each class says in one place
-
-- its payload: the fields of the class, stored as JSON,
-- what it does to a model: `apply_to_model`, and which classes that touches: `classes`,
-- what it does to labels, descriptions and class counts: `apply_to_labels`,
-- what it does to clusters: `apply_to_clusters` and `revert_clusters`,
-- whether it can be undone: `undoable`,
-- how the history words it: `words`.
-
-A new kind is a new class here, listed in `EVENT_KINDS`, and a route that appends it. Databases hold kinds and
-payloads, so neither may be renamed without a migration.
+versions are computed from the events in effect. Each class says in one place its payload (the fields, stored
+as JSON), what it does to a model, to labels and to clusters, whether it can be undone, and how the history
+words it; see `WorldEvent`. A new kind is a new class here, and a route that appends it. Databases hold kinds
+and payloads, so neither may be renamed without a migration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
 
 from openworld.recognition import OpenWorldRecognizer, parse_objective
-from openworld.service.live_model import Model, ModelChange
-from openworld.service.projections import LabelTarget
+from openworld.service.live_model import Model
+from openworld.service.world_event import LabelTarget, WorldEvent
 from openworld.store import clusters
 from openworld.store.events import EventRecord
 from openworld.store.samples import Features
-
-
-@dataclass(frozen=True)
-class WorldEvent:
-    """An event before it is stored; the base of all kinds. By default it has no effect on anything.
-
-    Attributes
-    ----------
-    kind : str
-        The name under which it is stored.
-    changes_model : bool
-        Whether it makes a new version, by `apply_to_model`.
-    rewinds : bool
-        Whether it changes which other events are in effect: undo, redo, rollback. The event log then replays.
-    undoable : bool
-    words : str
-        What the person did, to follow their name: a format string of the payload and `n`, the samples.
-    """
-
-    kind: ClassVar[str]
-    words: ClassVar[str]
-    changes_model: ClassVar[bool] = False
-    rewinds: ClassVar[bool] = False
-    undoable: ClassVar[bool] = True
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        """The fields, as they are stored."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @property
-    def n_samples(self) -> int:
-        """The number of samples whose state or cluster changes."""
-        return len(self.learned)
-
-    @property
-    def learned(self) -> Sequence[int]:
-        """The samples whose features `apply_to_model` takes."""
-        return ()
-
-    @property
-    def classes(self) -> Iterable[str]:
-        """The classes that `apply_to_model` touches: all that it adds, changes, renames or removes."""
-        return ()
-
-    def apply_to_model(self, model: Model, features: Features) -> None:
-        """Change a model; may raise ValueError, TypeError or LookupError where the model refuses."""
-
-    def change_of(self, features: Features) -> ModelChange:
-        """Return what the event does to a model, given the features of the samples learned."""
-        return ModelChange(partial(self.apply_to_model, features=features), frozenset(self.classes))
-
-    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
-        """Change labels, descriptions and counts; `by` is this event as stored."""
-
-    def apply_to_clusters(self, connection: Connection) -> None:
-        """Change the stored clusters; also when the event is redone."""
-
-    def revert_clusters(self, connection: Connection) -> None:
-        """Take back `apply_to_clusters` when the event is undone."""
-
-    def without(self, erased: Set[int]) -> WorldEvent:
-        """Return the event as if it had never had some samples, each a row of its sequences."""
-        samples = getattr(self, "samples", ())
-        if not erased or erased.isdisjoint(samples):
-            return self
-        kept = [i for i, sample in enumerate(samples) if sample not in erased]
-        rows = {name: value for name, value in self.payload.items() if isinstance(value, list | tuple)}
-        return replace(self, **{name: [value[i] for i in kept] for name, value in rows.items()})
-
-    def describe(self) -> str:
-        """Say what the person did, in words that follow their name."""
-        return self.words.format(**self.payload, n=self.n_samples)
-
 
 # -- labels ---------------------------------------------------------------------------------------
 
@@ -112,8 +30,10 @@ class WorldEvent:
 class LearnEvent(WorldEvent):
     """New samples were stored with their labels, and learned."""
 
-    kind: ClassVar[str] = "learn"
-    changes_model: ClassVar[bool] = True
+    kind = "learn"
+    changes_model = True
+    learns = True
+    class_fields = ("labels",)
 
     samples: Sequence[int]
     labels: Sequence[str]
@@ -122,16 +42,6 @@ class LearnEvent(WorldEvent):
     def n_samples(self) -> int:
         """The samples learned."""
         return len(self.labels)
-
-    @property
-    def learned(self) -> Sequence[int]:
-        """The samples learned."""
-        return self.samples
-
-    @property
-    def classes(self) -> Iterable[str]:
-        """The labels."""
-        return self.labels
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the samples."""
@@ -151,22 +61,14 @@ class LearnEvent(WorldEvent):
 class LabelEvent(WorldEvent):
     """Stored samples got a label, and were learned."""
 
-    kind: ClassVar[str] = "label"
-    words: ClassVar[str] = "labeled {n} as “{label}”"
-    changes_model: ClassVar[bool] = True
+    kind = "label"
+    words = "labeled {n} as “{label}”"
+    changes_model = True
+    learns = True
+    class_fields = ("label",)
 
     samples: Sequence[int]
     label: str
-
-    @property
-    def learned(self) -> Sequence[int]:
-        """The samples labeled."""
-        return self.samples
-
-    @property
-    def classes(self) -> Iterable[str]:
-        """The label."""
-        return (self.label,)
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the samples."""
@@ -181,8 +83,8 @@ class LabelEvent(WorldEvent):
 class AcceptEvent(LabelEvent):
     """A rejected sample is of a known class: it is learned, and the threshold takes it into account."""
 
-    kind: ClassVar[str] = "accept"
-    words: ClassVar[str] = "labeled {n} as “{label}”, wrongly rejected"
+    kind = "accept"
+    words = "labeled {n} as “{label}”, wrongly rejected"
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the sample, and relax the threshold if it is still rejected."""
@@ -194,15 +96,10 @@ class AcceptEvent(LabelEvent):
 class DismissEvent(WorldEvent):
     """Samples were taken out of the pool: bad input, or not a class."""
 
-    kind: ClassVar[str] = "dismiss"
+    kind = "dismiss"
 
     samples: Sequence[int]
     reason: str
-
-    @property
-    def n_samples(self) -> int:
-        """The samples dismissed."""
-        return len(self.samples)
 
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
         """Dismiss the samples."""
@@ -220,13 +117,9 @@ class DismissUnknownEvent(DismissEvent):
     A kind of its own: what "dismiss" stands for in stored logs never changed a model.
     """
 
-    kind: ClassVar[str] = "dismiss_unknown"
-    changes_model: ClassVar[bool] = True
-
-    @property
-    def learned(self) -> Sequence[int]:
-        """The samples dismissed."""
-        return self.samples
+    kind = "dismiss_unknown"
+    changes_model = True
+    learns = True
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn that the samples are of no class."""
@@ -240,11 +133,12 @@ class FeedbackEvent(WorldEvent):
     """Recognized samples were reviewed: what the model answered, and what is true.
 
     A label of None means that the sample is of no known class: it returns to the pool and stays there until
-    a person names it. `random` tells which samples were kept at random: only these give an unbiased estimate.
+    a person names it. `random` marks the samples kept at random: only these give an unbiased estimate.
     """
 
-    kind: ClassVar[str] = "feedback"
-    changes_model: ClassVar[bool] = True
+    kind = "feedback"
+    changes_model = True
+    class_fields = ("labels",)
 
     samples: Sequence[int]
     labels: Sequence[str | None]
@@ -252,19 +146,9 @@ class FeedbackEvent(WorldEvent):
     random: Sequence[bool]
 
     @property
-    def n_samples(self) -> int:
-        """The samples reviewed."""
-        return len(self.samples)
-
-    @property
     def learned(self) -> Sequence[int]:
         """The samples that have a class."""
         return list(self._labels)
-
-    @property
-    def classes(self) -> Iterable[str]:
-        """The labels."""
-        return self._labels.values()
 
     @property
     def _labels(self) -> dict[int, str]:
@@ -294,8 +178,8 @@ class FeedbackEvent(WorldEvent):
 class DescribeEvent(WorldEvent):
     """A class got a description."""
 
-    kind: ClassVar[str] = "describe"
-    words: ClassVar[str] = "described “{label}”"
+    kind = "describe"
+    words = "described “{label}”"
 
     label: str
     text: str
@@ -309,17 +193,13 @@ class DescribeEvent(WorldEvent):
 class RenameEvent(WorldEvent):
     """A class got another name."""
 
-    kind: ClassVar[str] = "rename"
-    words: ClassVar[str] = "renamed “{old}” to “{new}”"
-    changes_model: ClassVar[bool] = True
+    kind = "rename"
+    words = "renamed “{old}” to “{new}”"
+    changes_model = True
+    class_fields = ("old", "new")
 
     old: str
     new: str
-
-    @property
-    def classes(self) -> Iterable[str]:
-        """Both names."""
-        return self.old, self.new
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Rename the class."""
@@ -334,16 +214,12 @@ class RenameEvent(WorldEvent):
 class MergeEvent(WorldEvent):
     """Several classes became one."""
 
-    kind: ClassVar[str] = "merge"
-    changes_model: ClassVar[bool] = True
+    kind = "merge"
+    changes_model = True
+    class_fields = ("labels", "into")
 
     labels: Sequence[str]
     into: str
-
-    @property
-    def classes(self) -> Iterable[str]:
-        """All of them."""
-        return *self.labels, self.into
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Merge the classes."""
@@ -362,16 +238,12 @@ class MergeEvent(WorldEvent):
 class ForgetEvent(WorldEvent):
     """A class was forgotten; its stored samples returned to the pool."""
 
-    kind: ClassVar[str] = "forget"
-    words: ClassVar[str] = "forgot “{label}”"
-    changes_model: ClassVar[bool] = True
+    kind = "forget"
+    words = "forgot “{label}”"
+    changes_model = True
+    class_fields = ("label",)
 
     label: str
-
-    @property
-    def classes(self) -> Iterable[str]:
-        """The label."""
-        return (self.label,)
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Forget the class."""
@@ -386,9 +258,9 @@ class ForgetEvent(WorldEvent):
 class ObjectiveEvent(WorldEvent):
     """The operating point was moved: the objective that the threshold is to reach, see `parse_objective`."""
 
-    kind: ClassVar[str] = "objective"
-    words: ClassVar[str] = "moved the operating point to {objective}"
-    changes_model: ClassVar[bool] = True
+    kind = "objective"
+    words = "moved the operating point to {objective}"
+    changes_model = True
 
     objective: str
 
@@ -409,7 +281,7 @@ class MergeClustersEvent(WorldEvent):
     `moved` maps the id of each cluster that was emptied, as text, to its samples.
     """
 
-    kind: ClassVar[str] = "merge_clusters"
+    kind = "merge_clusters"
 
     into: int
     moved: Mapping[str, Sequence[int]]
@@ -436,7 +308,7 @@ class MergeClustersEvent(WorldEvent):
 class SplitClusterEvent(MergeClustersEvent):
     """Some samples of a cluster moved into a new cluster."""
 
-    kind: ClassVar[str] = "split_cluster"
+    kind = "split_cluster"
 
     def describe(self) -> str:
         """Name both clusters."""
@@ -453,16 +325,11 @@ class EraseEvent(WorldEvent):
     Every replay leaves them out, of events before this one too (`without`).
     """
 
-    kind: ClassVar[str] = "erase"
-    words: ClassVar[str] = "erased {n}"
-    undoable: ClassVar[bool] = False
+    kind = "erase"
+    words = "erased {n}"
+    undoable = False
 
     samples: Sequence[int]
-
-    @property
-    def n_samples(self) -> int:
-        """The samples erased."""
-        return len(self.samples)
 
     def without(self, erased: Set[int]) -> WorldEvent:
         """Return the event as it is."""
@@ -476,10 +343,10 @@ class EraseEvent(WorldEvent):
 class UndoEvent(WorldEvent):
     """Another event was undone; the record's `undoes` is its id, `of` its kind."""
 
-    kind: ClassVar[str] = "undo"
-    words: ClassVar[str] = "undid {of}"
-    rewinds: ClassVar[bool] = True
-    undoable: ClassVar[bool] = False
+    kind = "undo"
+    words = "undid {of}"
+    rewinds = True
+    undoable = False
 
     of: str
 
@@ -488,10 +355,10 @@ class UndoEvent(WorldEvent):
 class RedoEvent(WorldEvent):
     """An undo was taken back; the record's `undoes` is the undo, `of` the kind of the event it undid."""
 
-    kind: ClassVar[str] = "redo"
-    words: ClassVar[str] = "redid {of}"
-    rewinds: ClassVar[bool] = True
-    undoable: ClassVar[bool] = False
+    kind = "redo"
+    words = "redid {of}"
+    rewinds = True
+    undoable = False
 
     of: str
 
@@ -500,45 +367,24 @@ class RedoEvent(WorldEvent):
 class RollbackEvent(WorldEvent):
     """The model returned to an earlier version; `event` is the event that made it, 0 for the first model."""
 
-    kind: ClassVar[str] = "activate"
-    words: ClassVar[str] = "rolled back to version {version}"
-    rewinds: ClassVar[bool] = True
+    kind = "activate"
+    words = "rolled back to version {version}"
+    rewinds = True
 
     version: int
     event: int
 
 
-EVENT_KINDS: dict[str, type[WorldEvent]] = {
-    event.kind: event
-    for event in (
-        LearnEvent,
-        LabelEvent,
-        AcceptEvent,
-        DismissEvent,
-        DismissUnknownEvent,
-        FeedbackEvent,
-        DescribeEvent,
-        RenameEvent,
-        MergeEvent,
-        ForgetEvent,
-        ObjectiveEvent,
-        MergeClustersEvent,
-        SplitClusterEvent,
-        EraseEvent,
-        UndoEvent,
-        RedoEvent,
-        RollbackEvent,
-    )
-}
-
-
+EVENT_KINDS = WorldEvent.kinds
 UNDOABLE_KINDS = frozenset(kind for kind, event in EVENT_KINDS.items() if event.undoable)
 
 
 def event_of(kind: str, payload: Mapping[str, Any]) -> WorldEvent:
     """Return the event of a stored kind and payload."""
     if kind not in EVENT_KINDS:
-        raise ValueError(f"This database has an event of kind {kind!r}, of a newer version of openworld.")
+        raise ValueError(
+            f"This database has an event of kind {kind!r}, from a newer version of openworld: upgrade."
+        )
     return EVENT_KINDS[kind](**payload)
 
 

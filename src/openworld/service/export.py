@@ -170,13 +170,13 @@ def _kinds(world: World) -> set[str]:
 
 def _require_items(world: World, what: str) -> None:
     if world.model.extractor is None and not _kinds(world) & {"image", "text"}:
-        raise Refused(f"{what} hold pictures or texts, and these samples are vectors: take csv or parquet.")
+        raise Refused(f"{what} contain pictures or texts, but these samples are vectors: use csv or parquet.")
 
 
 def _picture(world: World, sample: Sample) -> bytes | None:
     try:
         return world.pool.preview(sample.id) if sample.has_thumbnail else None
-    except NotFound:  # it was erased meanwhile
+    except NotFound:  # it has been erased meanwhile
         return None
 
 
@@ -240,13 +240,13 @@ def write_file(world: World, what: str, path: Path) -> None:
 
 
 def export_readable(database: Path, what: str, output: Path) -> int:
-    """Write what can be read of a damaged database to a file; return the number of events or samples.
+    """Write the readable part of a damaged database to a file; return the number of events or samples.
 
     A model is that of the newest snapshot that can be read: the events after it are in the log.
     """
     if (what, output.suffix) not in _WRITERS:
         forms = ", ".join(f"{one} to {ending}" for one, ending in _WRITERS)
-        raise ValueError(f"The database is damaged. What can be read of it is written as {forms}.")
+        raise ValueError(f"The database is damaged. Its readable part can be written as {forms}.")
     with TemporaryDirectory(dir=output.parent) as folder:
         copy = Path(folder) / "copy.db"
         for end in ("", "-wal"):

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from openworld.service.event_log import EventLog, EventOutcome
+from openworld.service.event_log import EventLog
 from openworld.service.events import RedoEvent, RollbackEvent, UndoEvent
 from openworld.service.live_model import from_bytes
-from openworld.service.projections import ClassCounts
-from openworld.service.undo import (
+from openworld.service.replay import (
     can_be_undone,
     events_in_effect,
     last_to_redo,
@@ -20,6 +19,7 @@ from openworld.service.undo import (
     undone_by,
 )
 from openworld.service.validation import NotFound, Refused
+from openworld.service.world_event import ClassCounts, EventOutcome
 from openworld.store import events
 from openworld.store.events import EventRecord
 from openworld.store.records import Version
@@ -128,7 +128,7 @@ class History:
             return events.version_list(connection, before, limit)
 
     def compare(self, a: int, b: int) -> Comparison:
-        """Tell which classes and counts differ between two versions."""
+        """Return which classes and counts differ between two versions."""
         first, second = self._version(a), self._version(b)
         before, after = self._counts(first), self._counts(second)
         return Comparison(

@@ -62,7 +62,7 @@ class Inputs:
             _ = self.kind
         except Conflict as error:
             if isinstance(error.__cause__, ImportError):
-                raise Refused(f"This model takes pictures or texts, and cannot read them. {error}") from error
+                raise Refused(f"This model takes pictures or texts, but cannot read them. {error}") from error
             _log.warning("extractor not available", reason=str(error))
 
     @property
@@ -79,9 +79,11 @@ class Inputs:
         return self._require("text").transform(texts), [SampleContent("text", text, source) for text in texts]
 
     def check_text(self, text: str) -> None:
-        """Refuse a text that is too long."""
+        """Raise `Refused` if a text is too long."""
         if len(text) > self._settings.max_text:
-            raise Refused(f"A text may have {self._settings.max_text:,} characters; one has {len(text):,}.")
+            raise Refused(
+                f"A text can have at most {self._settings.max_text:,} characters; one has {len(text):,}."
+            )
 
     async def pictures_in_turn(
         self, files: Sequence[tuple[str | None, bytes]]
@@ -101,7 +103,7 @@ class Inputs:
             n_pixels += picture.width * picture.height
             if n_pixels > most:
                 raise Refused(
-                    f"Up to picture {position} there are more than {most:,} pixels: send fewer at a time."
+                    f"The pictures have more than {most:,} pixels up to number {position}: send fewer."
                 )
             features.append(extractor.transform([picture]))
             items.append(self._item(picture, name))

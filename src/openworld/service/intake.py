@@ -24,9 +24,9 @@ from openworld.service.validation import Conflict, Refused
 from openworld.service.world import World
 from openworld.store.records import SampleContent
 
-REFUSALS_TOLD = 100
+MAX_REFUSALS_LISTED = 100
 
-_AT_ONCE = {"image": 8, "text": 256}  # so that progress is seen
+_AT_ONCE = {"image": 8, "text": 256}  # small, so that progress is shown
 _LEARNED_AT_ONCE = 2000
 Features = NDArray[np.floating[Any]]
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
@@ -37,9 +37,9 @@ ENDINGS = (*sorted(picture_files.ENDINGS), *TABLES, *VECTORS, *OTHERS)
 
 @dataclass
 class IntakeSummary:
-    """What became of samples: recognized, unknown and now in the pool, learned, or refused.
+    """Counts of samples: recognized, unknown and now in the pool, learned, or refused.
 
-    `known_before` were learned before with the same label. `refused` counts all; `refusals` tells name and
+    `known_before` were learned before with the same label. `refused` counts all; `refusals` has name and
     reason of the first ones.
     """
 
@@ -53,13 +53,13 @@ class IntakeSummary:
 
     @property
     def done(self) -> int:
-        """How many samples were dealt with."""
+        """The number of samples processed."""
         return self.recognized + self.unknown + self.learned + self.known_before + self.refused
 
     def refuse(self, name: str, reason: object) -> None:
         """Note a sample that could not be used."""
         self.refused += 1
-        if len(self.refusals) < REFUSALS_TOLD:
+        if len(self.refusals) < MAX_REFUSALS_LISTED:
             self.refusals.append((name, str(reason)))
 
 
@@ -82,7 +82,7 @@ class Intake:
     inputs : Inputs
         Makes features of pictures and texts.
     who : str
-        Who learns the labeled samples.
+        The person recorded for the labeled samples.
     answered : callable, optional
         Called with the answers on what was recognized, to count them.
     labels : bool, default=True
@@ -106,7 +106,7 @@ class Intake:
     def take(self, data: Source | Stream) -> Iterator[IntakeSummary]:
         """Take in pictures and texts, or vectors, a few at a time; yields the summary after each step.
 
-        Where the data cannot be used it raises; what was taken in before stays.
+        Raises if the data cannot be used; samples taken in before stay.
         """
         self.summary.total += len(data)
         try:
@@ -120,7 +120,7 @@ class Intake:
             self.summary.total = self.summary.done + len(self._waiting)
 
     def finish(self) -> IntakeSummary:
-        """Learn the labeled samples that wait for others."""
+        """Learn the labeled samples that are still waiting for a full batch."""
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._learn(waiting)
@@ -203,7 +203,7 @@ class Intake:
             outcome = self._world.labels.learn(
                 _array(chosen), [name for _, name in usable], self._who, [one.item for one in chosen]
             )
-        except (Refused, Conflict) as error:  # two of them with one content and two labels
+        except (Refused, Conflict) as error:  # two samples with the same content and different labels
             for one in chosen:
                 self.summary.refuse(one.name, error)
         else:
@@ -241,11 +241,11 @@ def open_upload(path: Path, name: str, *, takes_items: bool) -> Source | Stream:
     Parameters
     ----------
     path : path
-        Where it lies, under a name of our own with the ending of `name`.
+        Where the file is stored, with the ending of `name`.
     name : str
         Its name, for messages.
     takes_items : bool
-        Whether the model takes pictures or texts; of a table with texts and numbers the texts are read then.
+        Whether the model takes pictures or texts; then the texts of a table are read, not its numbers.
 
     Raises
     ------
@@ -272,5 +272,7 @@ def _open(path: Path, name: str, columns: Columns) -> Source | Stream:
     if source is None:
         return open_stream(path, columns=columns)
     if source.kind == "image" and kind in (".csv", ".tsv"):
-        raise DataError(f"{path} lists paths of pictures, which are not here: send the pictures themselves.")
+        raise DataError(
+            f"{path} lists paths of pictures, which the server cannot read: send the pictures themselves."
+        )
     return source

@@ -1,8 +1,8 @@
-"""Labels: giving them to samples, dismissing samples, previews and progress."""
+"""Labels: giving them to samples, changing them, dismissing and erasing samples, previews and progress."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -11,16 +11,18 @@ from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
 from openworld.recognition import OpenWorldRecognizer
-from openworld.service.event_log import EventLog, EventOutcome
+from openworld.service.event_log import EventLog
 from openworld.service.events import (
     AcceptEvent,
     DismissEvent,
     DismissUnknownEvent,
     EraseEvent,
+    FeedbackEvent,
     LabelEvent,
     LearnEvent,
-    WorldEvent,
 )
+from openworld.service.history import History
+from openworld.service.settings import WorldSettings
 from openworld.service.validation import (
     Conflict,
     NotFound,
@@ -30,8 +32,9 @@ from openworld.service.validation import (
     check_name,
     check_text,
 )
-from openworld.store import clusters, samples
-from openworld.store.labels import count_states
+from openworld.service.world_event import EventOutcome, WorldEvent
+from openworld.store import clusters, events, samples
+from openworld.store.labels import count_states, labeled_with
 from openworld.store.records import ClassDistance, Sample, SampleContent
 from openworld.store.samples import NewSample, Verdict
 
@@ -68,9 +71,9 @@ class LabelingProgress:
 class Labels:
     """The labels that people give to samples."""
 
-    def __init__(self, log: EventLog, n_nearest: int, learn_unknowns: bool = False) -> None:
-        self._log, self._n_nearest, self._learn_unknowns = log, n_nearest, learn_unknowns
-        self._database = log.database
+    def __init__(self, log: EventLog, history: History, settings: WorldSettings) -> None:
+        self._log, self._history, self._database = log, history, log.database
+        self._n_nearest, self._learn_unknowns = settings.n_nearest, settings.learn_unknowns
 
     def learn(
         self, X: ArrayLike, labels: Sequence[str], who: str, items: Sequence[SampleContent] | None = None
@@ -166,6 +169,50 @@ class Labels:
             ids = [sample.id for sample in found if sample.label is None]
             return self._log.append(kind(ids, name), who) if ids else self._nothing(kind)
 
+    def relabel(self, sample_ids: Sequence[int], label: str | None, who: str, *, admin: bool) -> EventOutcome:
+        """Give labeled samples another label; None returns them to the pool.
+
+        Samples that have the label already are skipped. The events that labeled the others are undone and
+        appended again without them, so the model is as if it had never learned them under the old label.
+
+        Raises
+        ------
+        Refused
+            If another person labeled one of them and `admin` is false, or if a later event builds on one of
+            these events, such as a new name of the class that it made.
+        """
+        with self._log.exclusive():
+            name = None if label is None else self.check_label(label)
+            found = [s for s in self.find(sample_ids, who) if s.state == "labeled" and s.label != name]
+            moved = {sample.id for sample in found}
+            if not moved:
+                return self._nothing(LabelEvent)
+            others = sorted({str(sample.who) for sample in found} - {who})
+            if others and not admin:
+                raise Refused(f"{others[0]} labeled some of these samples: only an admin may change that.")
+            with self._database.read() as connection:
+                given = labeled_with(connection, sorted(moved))
+                records = {record.id: record for record in events.read(connection, sorted(given))}
+            rest = [_without(self._log.event(records[i]), moved, given[i]) for i in sorted(given)]
+            outcome = self._undo_all(sorted(given, reverse=True), who)
+            for event in rest:
+                if event is not None:
+                    outcome = self._log.append(event, who)
+            return outcome if name is None else self.label(sorted(moved), name, who)
+
+    def _undo_all(self, event_ids: Sequence[int], who: str) -> EventOutcome:
+        """Undo all of some events, or none where a later event builds on one of them."""
+        undone: list[int] = []
+        try:
+            for event_id in event_ids:
+                outcome = self._history.undo(who, event_id)
+                undone.append(event_id)
+        except Refused:
+            for event_id in reversed(undone):
+                self._history.redo(who, event_id)
+            raise
+        return outcome
+
     def dismiss(self, sample_ids: Sequence[int], reason: str, who: str) -> EventOutcome:
         """Take samples out of the pool: bad input, or not a class."""
         check_text(reason, "The reason")
@@ -197,7 +244,7 @@ class Labels:
             return self._log.append(EraseEvent([sample.id for sample in found]), who)
 
     def preview(self, sample_ids: Sequence[int], label: str) -> Preview:
-        """Tell what labeling these samples would change, without doing it."""
+        """Return what labeling these samples would change, without doing it."""
         found = self.find(sample_ids, None)
         with self._database.read() as connection:
             features = samples.features_of(connection, [sample.id for sample in found])
@@ -251,10 +298,10 @@ class Labels:
     def check_label(self, label: str) -> str:
         """Return the name of a class as it is stored, or raise `Refused`."""
         with self._log.model.reading() as (model, _):
-            # A class of the first model may have a name that is not spelled so.
+            # A class of the first model may have a name that `check_name` would change.
             name = label if label in model.statistics_ else check_name(label)
             if name == model.unknown_label_:
-                raise Refused(f"{name!r} is what the model calls unknown: choose another name.")
+                raise Refused(f"{name!r} is the model's label for unknown: choose another name.")
         return name
 
     def _names(self) -> list[str]:
@@ -274,3 +321,24 @@ def _similar_names(label: str, labels: Sequence[str]) -> tuple[str, ...]:
             folded.setdefault(name.casefold(), []).append(name)
     close = get_close_matches(label.casefold(), folded, n=5, cutoff=0.8)
     return tuple(name for key in close for name in folded[key])
+
+
+def _without(event: WorldEvent, moved: Collection[int], labels: Mapping[int, str]) -> WorldEvent | None:
+    """Return an event without some samples, its labels as they are now; None if no sample is left."""
+    if isinstance(event, LabelEvent):
+        samples = [i for i in event.samples if i not in moved]
+        return replace(event, samples=samples, label=labels[samples[0]]) if samples else None
+    if not isinstance(event, LearnEvent | FeedbackEvent):
+        raise Refused(f"Samples of an event of kind {event.kind!r} cannot be moved.")
+    rows = [row for row, i in enumerate(event.samples) if i not in moved]
+    if not rows:
+        return None
+    samples = [event.samples[row] for row in rows]
+    if isinstance(event, LearnEvent):
+        return LearnEvent(samples, [labels[i] for i in samples])
+    return FeedbackEvent(
+        samples,
+        [labels.get(i, event.labels[row]) for row, i in zip(rows, samples, strict=True)],
+        [event.answers[row] for row in rows],
+        [event.random[row] for row in rows],
+    )

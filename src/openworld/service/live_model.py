@@ -1,8 +1,8 @@
 """The live model: one copy answers while the other learns (left-right concurrency).
 
 Readers use the front copy and never wait for learning. The writer changes the back copy, swaps the two, and
-repeats the change on the other copy once its last reader has left. Nothing is copied, so an event costs what
-learning it costs. (Ramalhete and Correia, Left-Right, 2015.)
+repeats the change on the other copy once its last reader has left. Nothing is copied. (Ramalhete and Correia,
+Left-Right, 2015.)
 
 Each copy keeps what is needed to step back over its last changes, as many as memory allows, so undo costs no
 more than the change did.
@@ -148,12 +148,12 @@ class LiveModel:
         else:
             if self._base is not None:
                 self._renew_back(from_bytes(self._base))
-            self._back_is_stale = True  # in case of an error half way
+            self._back_is_stale = True  # in case of an error halfway
             self._back.move(*self._missing)
         self._missing, self._base, self._back_is_stale = _NOWHERE, None, False
 
     def can_step_back(self, n: int) -> bool:
-        """Tell whether `prepare` can take back the last n changes."""
+        """Return whether `prepare` can take back the last n changes."""
         self.catch_up()
         return n <= len(self._back.steps)
 
@@ -222,13 +222,13 @@ def apply_change(model: Model, change: ModelChange) -> None:
     """Change a model and refresh it.
 
     Serving, replay, undo and rollback all come through here and agree to the last bit, so a model is
-    refreshed at once and never when it is first asked: with a metric that is refreshed now and then, the
-    moment would make a difference.
+    refreshed at once and never at its first use: with a metric that is refreshed now and then, the moment
+    makes a difference.
 
     Raises
     ------
     Refused
-        If the model cannot be changed so. It may then be half changed: discard it.
+        If the model rejects the change. It may be partly changed: discard it.
     """
     try:
         change.apply(model)
@@ -250,7 +250,7 @@ def copy(model: Model) -> Model:
 
 
 def check_serves(model: Any) -> None:
-    """Refuse a model that cannot be served."""
+    """Raise `Refused` if a model cannot be served."""
     if not (hasattr(model, "merge_classes") and model.accepts_bounded_region):
         raise Refused(
             f"A {type(model).__name__} cannot be served: use OpenWorldRecognizer or NearestNonOutlier, which "

@@ -158,7 +158,7 @@ class Metrics:
             return [*list(self._periods)[-n:-1], current]
 
     def drift(self) -> Drift:
-        """Tell whether the share of unknown samples has changed."""
+        """Return whether the share of unknown samples has changed."""
         with self._lock:
             return self._drift_test.result
 
@@ -202,7 +202,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Drift:
-    """What the test says now.
+    """The current result of the test.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class Drift:
 class DriftTest:
     """Two one-sided CUSUM tests (Page, 1954) on whether a sample is unknown, for a rise and for a fall.
 
-    The first samples of a version say what is usual; a new version starts again, as it answers otherwise.
+    The first samples of a version set the usual share; a new version answers differently, so it starts over.
     Each test adds up the log likelihood ratio of doubled or halved odds against the usual ones, never below
     0, and raises the alarm at log(100,000): on average 100,000 samples or more pass between false alarms
     (Lorden, 1971). As the usual share is an estimate, the end of its 99 % interval that is nearer to the
@@ -241,7 +241,7 @@ class DriftTest:
         self._since: float | None = None
 
     def add(self, n_unknown: int, n: int, version: int, at: float) -> None:
-        """Take in the answers to n samples, given by a version at a time."""
+        """Add the answers to n samples, given by a version at a time."""
         if version != self._version:
             self._restart(version)
         if not self._tests:
@@ -257,7 +257,7 @@ class DriftTest:
 
     @property
     def result(self) -> Drift:
-        """What the test says now."""
+        """The current result of the test."""
         if not self._tests:
             return Drift()
         usual, (rise, fall) = self._n_unknown / self._n, self._tests

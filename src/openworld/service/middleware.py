@@ -138,9 +138,11 @@ class Protection:
         headers = dict(scope["headers"])  # Starlette's Headers searches a list for each name
         host = headers.get(b"host", b"").decode("latin-1")
         if self._hosts is not None and _without_port(host) not in self._hosts:
-            return HTTPException(400, f"This service is not reached as {host!r}: see allowed_hosts.")
+            return HTTPException(
+                400, f"The host name {host!r} is not allowed: add it to the setting allowed_hosts."
+            )
         if scope["method"] not in _SAFE_METHODS and _is_cross_site(headers, host):
-            return HTTPException(403, "Requests that other sites make are refused.")
+            return HTTPException(403, "Requests from other sites are refused.")
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > self._max_body:
             return too_large(self._max_body)
@@ -148,7 +150,7 @@ class Protection:
 
 
 def _is_cross_site(headers: dict[bytes, bytes], host: str) -> bool:
-    """Tell whether a browser says that another site made the request. Programs say nothing."""
+    """Return whether a browser says that another site made the request. Programs say nothing."""
     if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
         return True
     origin = headers.get(b"origin")
@@ -156,7 +158,7 @@ def _is_cross_site(headers: dict[bytes, bytes], host: str) -> bool:
 
 
 def _netloc(origin: str) -> str:
-    """Return host and port of an origin; "" for what is none, such as "null"."""
+    """Return host and port of an origin; "" if it is not valid, such as "null"."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -171,11 +173,11 @@ def _without_port(host: str) -> str:
 
 def too_large(limit: int) -> HTTPException:
     """Return the error of a body that is too large."""
-    return HTTPException(413, f"The body may have {limit:,} bytes at most: send less at a time.")
+    return HTTPException(413, f"The body can have at most {limit:,} bytes: send less at a time.")
 
 
 def limited(receive: Receive, limit: int) -> Receive:
-    """Count the bytes of a body as they come, whatever its length was said to be."""
+    """Limit the bytes of a body as they arrive, whatever Content-Length says."""
     received = 0
 
     async def receive_limited() -> Message:
@@ -193,7 +195,7 @@ def limited(receive: Receive, limit: int) -> Receive:
 class RequestBodies:
     """Middleware that refuses a body before it is read, or before it is parsed.
 
-    Whoever has no key gets 401 before a byte of a large body is read. Logging in has a small body.
+    A client without a key gets 401 before a large body is read. A login has a small body.
     """
 
     def __init__(self, app: ASGIApp, *, service: ServiceState) -> None:
@@ -250,13 +252,13 @@ async def _read_body(receive: Receive, counter: JsonCounter) -> bytes:
         n_bytes += len(parts[-1])
         counter.add(parts[-1])
         if n_bytes > SMALL_BODY and not counter.is_bounded:
-            raise HTTPException(413, "The body has more lists or values than any request needs.")
+            raise HTTPException(413, "The body has more lists or values than any valid request.")
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read to the next who asks for it."""
+    """Return a `receive` that gives a body which was already read."""
     is_read = False
 
     async def receive_again() -> Message:

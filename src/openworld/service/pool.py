@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 from sqlalchemy import Connection
 
-from openworld.service.event_log import EventLog, EventOutcome
+from openworld.service.event_log import EventLog
 from openworld.service.events import MergeClustersEvent, SplitClusterEvent
 from openworld.service.notifications import Notifications
 from openworld.service.validation import Conflict, NotFound, Refused, check_name
+from openworld.service.world_event import EventOutcome
 from openworld.store import Database, clusters, samples
 from openworld.store import pool as stored
 from openworld.store.pool import Ids
@@ -72,7 +73,7 @@ class UnknownPool:
         return found[sample_id]
 
     def some(self, sample_ids: Sequence[int]) -> list[Sample]:
-        """Return the samples that exist of those asked for."""
+        """Return the samples that exist among these ids."""
         with self._database.read() as connection:
             return list(samples.find(connection, sample_ids).values())
 
@@ -92,7 +93,7 @@ class UnknownPool:
         return picture
 
     def features(self, sample_ids: Sequence[int]) -> Features:
-        """Return the features of samples, shape (n, D), in the order asked for."""
+        """Return the features of samples, shape (n, D), in the order given."""
         with self._database.read() as connection:
             try:
                 return samples.features_of(connection, sample_ids)

@@ -11,12 +11,13 @@ from scipy.stats import binomtest
 
 from openworld.recognition import OpenWorldRecognizer, parse_objective
 from openworld.recognition.threshold import Objective
-from openworld.service.event_log import EventLog, EventOutcome
+from openworld.service.event_log import EventLog
 from openworld.service.events import FeedbackEvent, ObjectiveEvent
 from openworld.service.labels import Labels
 from openworld.service.live_model import Model
-from openworld.service.undo import events_in_effect
+from openworld.service.replay import events_in_effect
 from openworld.service.validation import Conflict, Refused
+from openworld.service.world_event import EventOutcome
 from openworld.store import events, pool
 from openworld.store.pool import count_answers
 from openworld.store.records import PoolFilter

@@ -1,7 +1,7 @@
 """Replicas: several servers on one database.
 
-Each server sends its notifications to the others and publishes theirs. A message may be lost, the event log
-is not, so each server also polls the log a few times a second.
+Each server sends its notifications to the others and publishes theirs. A message may be lost, so each server
+also polls the event log a few times a second.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Replicas:
             return shared_values.get(connection, name)
 
     def share(self, name: str, data: bytes, *, replace: bool = True) -> bytes:
-        """Set a value that the servers share; return the value that is there then.
+        """Set a value that the servers share; return the value stored afterwards.
 
-        With ``replace=False`` a value that is there already stays.
+        With ``replace=False`` an existing value stays.
         """
         with self._database.write() as connection:
             before = None if replace else shared_values.get(connection, name)

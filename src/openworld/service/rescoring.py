@@ -42,9 +42,9 @@ class Rescored:
 class Rescorer:
     """A thread that keeps the pool judged by the newest version, and writes snapshots when they are due.
 
-    It judges a batch at a time and pauses as long as that took, so that recognition hardly notices. When a
-    version comes meanwhile it continues with that version, round to the same place: every sample gets its
-    turn. On a shared database one server does this for all; if it crashes, another takes over.
+    It judges a batch at a time and pauses as long as that took, so that recognition is hardly slowed. When a
+    new version appears it continues with that version, around to the same place, so that every sample is
+    judged. On a shared database one server does this for all; if it crashes, another takes over.
     """
 
     def __init__(self, log: EventLog, settings: WorldSettings, notifications: Notifications) -> None:
@@ -79,7 +79,7 @@ class Rescorer:
             self._changed.notify_all()
 
     def wait(self, version: int | None = None, timeout: float | None = None) -> Rescored | None:
-        """Wait until the pool was judged by a version (by default the current one) or a later one.
+        """Wait until the pool is judged by a version (by default the current one) or a later one.
 
         Returns None after `timeout` seconds; with ``timeout=0`` it does not wait.
         """
@@ -131,14 +131,14 @@ class Rescorer:
                             self._judge_all()
                     if not is_leader:
                         self._pause(_POLL_SECONDS)
-                if self._log.snapshot_due() and not self._closing:
+                if self._log.snapshots.due() and not self._closing:
                     self._log.snapshot()
             except Exception:  # the database may be unreachable for a while
-                _logger.exception("The pool could not be scored; trying again.")
+                _logger.exception("The pool could not be rescored; trying again.")
                 self._pause(1.0)
 
     def _judged_meanwhile(self) -> bool:
-        """Tell whether another server has already judged the pool by the wanted version."""
+        """Return whether another server has already judged the pool by the wanted version."""
         if not self._database.is_shared or self._last.model_version < 0:
             return False
         with self._database.read() as connection:
@@ -180,7 +180,7 @@ class Rescorer:
             if judged_by != version:
                 version, until, wrapped = judged_by, cursor, False
             cursor = found[-1].id
-            if self._log.snapshot_due(times=5):
+            if self._log.snapshots.due(times=5):
                 self._log.snapshot()
             self._pause(perf_counter() - started)
 

@@ -34,10 +34,10 @@ from openworld.service.validation import Refused
 from openworld.service.world import World
 
 _SECONDS_TO_FINISH = 10
-# Longer than clients keep an idle connection, 5 seconds with httpx: where both ends close it at one moment,
-# a request is lost that the client has just sent.
+# Longer than clients keep an idle connection (httpx: 5 seconds): if both ends close it at the same moment, a
+# request that the client has just sent is lost.
 _IDLE_SECONDS = 30
-_SWITCH_SECONDS = 0.0005  # threads that compute must not keep the event loop waiting, nor it them
+_SWITCH_SECONDS = 0.0005  # so that computing threads and the event loop do not block each other
 HEADER_SECONDS = 20.0  # from the first byte, or from connecting, until the headers are there
 BODY_SECONDS = 60.0  # between two pieces of a body
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -77,7 +77,7 @@ def serve(
 
 
 def check_port(settings: ServiceSettings) -> None:
-    """Refuse an address that cannot be listened on, before anything else is done."""
+    """Raise `Refused` if the address cannot be listened on."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         socket.create_server((settings.host, settings.port), family=family).close()
@@ -85,7 +85,7 @@ def check_port(settings: ServiceSettings) -> None:
         if error.errno == errno.EADDRINUSE:
             raise Refused(
                 f"Port {settings.port} of {settings.host} is in use, perhaps by another openworld serve. "
-                "Choose another with --port, or let it find a free one with --port 0."
+                "Choose another with --port, or use --port 0 for a free one."
             ) from error
         raise Refused(
             f"Cannot listen on {settings.host}, port {settings.port}: {error.strerror or error}."
@@ -93,7 +93,7 @@ def check_port(settings: ServiceSettings) -> None:
 
 
 def check_may_listen(settings: ServiceSettings, world: World) -> None:
-    """Refuse to serve others without a key, directly or through a proxy on this machine."""
+    """Raise `Refused` if others could reach the service, directly or through a proxy, and there is no key."""
     if (settings.is_loopback and not settings.allowed_hosts) or settings.key is not None:
         return
     keys = world.keys.all()
@@ -104,8 +104,8 @@ def check_may_listen(settings: ServiceSettings, world: World) -> None:
             else f"Listening on {settings.host}"
         )
         raise Refused(
-            f"{how} lets others in, and this database has no key: anyone could teach and read. "
-            "Make one with `openworld key create NAME --role admin`, or keep to 127.0.0.1 alone."
+            f"{how} gives others access, and this database has no key: anyone could read and teach. "
+            "Create one with `openworld key create NAME --role admin`, or listen on 127.0.0.1 only."
         )
 
 
@@ -159,7 +159,7 @@ def _config(app: FastAPI | str, settings: ServiceSettings, **more: Any) -> uvico
 def _serve_with_workers(settings: ServiceSettings, say: Callable[[str], object]) -> None:
     if not settings.database.startswith("postgres"):
         raise Refused(
-            f"{settings.workers} workers need PostgreSQL: one process alone uses an SQLite database. Give "
+            f"{settings.workers} workers need PostgreSQL: one process at a time can use SQLite. Give "
             "--database postgresql://..., or --workers 1."
         )
     with open_world(settings) as world:  # errors are reported once, not by every worker
@@ -209,7 +209,7 @@ def _end_with_parent() -> None:
 
 
 class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
-    """A connection whose client has to send a request in time; after that it may wait as long as it likes."""
+    """A connection that closes if a request does not arrive in time; the response may take any time."""
 
     _timer: asyncio.TimerHandle | None = None
     _is_in_body = False
@@ -220,7 +220,7 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
         self._wait(HEADER_SECONDS)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the timer."""
         self._stop_waiting()
         super().connection_lost(error)
 
@@ -242,7 +242,7 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Wait no more: now it is our turn."""
+        """Stop the timer: the request is complete."""
         self._is_in_body = False
         self._stop_waiting()
         super().on_message_complete()

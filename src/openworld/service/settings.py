@@ -44,7 +44,7 @@ class WorldSettings:
     max_recognized, recognized_days : int, float
         How many of these are kept at most, and for how long, unless a person has reviewed them.
     learn_unknowns : bool
-        Whether dismissed samples count as unknown when the threshold is found.
+        Whether dismissed samples count as unknown in calibration.
     max_previews : int
         Samples whose preview is kept, the newest; older ones keep their thumbnail.
     """
@@ -68,10 +68,10 @@ class ServiceSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    model: Path | None = Field(None, description="The model file a new database begins with.")
+    model: Path | None = Field(None, description="The model file that a new database starts with.")
     database: str = Field("sqlite:///openworld.db", description="URL of the database.")
     host: str = Field("127.0.0.1", description="The address to listen on.")
-    port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 for a free one.")
     workers: int = Field(1, ge=1, le=64, description="Processes; more than one needs PostgreSQL.")
     key: SecretStr | None = Field(None, min_length=16, description="A key with the role admin.")
     session_secret: SecretStr | None = Field(
@@ -121,14 +121,12 @@ class ServiceSettings(BaseSettings):
     )
     objective: str | None = Field(
         None,
-        description="Operating point a new database begins with: error, f1=0.9, far=0.05 or recall=0.95.",
+        description="Operating point of a new database: error, f1=0.9, far=0.05 or recall=0.95.",
     )
     keep_random: float = Field(
         0.02, ge=0, le=1, description="Share of recognized samples kept at random, to estimate the accuracy."
     )
-    learn_unknowns: bool = Field(
-        True, description="Dismissed samples count as unknown when the threshold is found."
-    )
+    learn_unknowns: bool = Field(True, description="Dismissed samples count as unknown in calibration.")
     keep_below: float = Field(
         0.8, ge=0, le=1, description="Recognized samples with a smaller membership are kept for review."
     )
@@ -181,7 +179,7 @@ class ServiceSettings(BaseSettings):
 def load_settings(config: Path | None = None, **flags: Any) -> ServiceSettings:
     """Return the settings: flags that are not None, then the environment, then a TOML file."""
     if config is not None and not config.is_file():
-        raise FileNotFoundError(f"{config}: there is no such file of settings.")
+        raise FileNotFoundError(f"{config}: this settings file does not exist.")
 
     class Configured(ServiceSettings):
         model_config = SettingsConfigDict(toml_file=config)

@@ -1,4 +1,4 @@
-"""Checks of names and texts that come from outside."""
+"""Errors of the service, and checks of names, texts and features that clients send."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _USELESS_JOINERS = re.compile(f"(?<![^\0-\x7f{_JOINERS}])[{_JOINERS}]+|[{_JOINER
 
 
 class Refused(ValueError):
-    """The request cannot be done as it is; nothing was changed. The message says what to do."""
+    """The request is not valid; nothing was changed. The message says what to do."""
 
 
 class NotFound(LookupError):
@@ -27,7 +27,7 @@ class NotFound(LookupError):
 
 
 class Conflict(RuntimeError):
-    """Someone else holds the cluster, or gave the sample another label; nothing was changed."""
+    """Another person holds the cluster or gave the sample another label; nothing was changed."""
 
 
 def check_name(value: str, what: str = "A label") -> str:
@@ -37,15 +37,15 @@ def check_name(value: str, what: str = "A label") -> str:
     the same are the same.
     """
     if any(category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in value.strip()):
-        raise Refused(f"{what} cannot have line breaks or control characters in it.")
+        raise Refused(f"{what} cannot contain line breaks or control characters.")
     joined = re.sub(f"([{_JOINERS}])[{_JOINERS}]+", r"\1", normalize("NFC", value))
     name = " ".join(_USELESS_JOINERS.sub("", joined).split())
     if not name:
         raise Refused(f"{what} cannot be empty.")
     if len(name) > LONGEST_NAME:
-        raise Refused(f"{what} can have {LONGEST_NAME} characters at most; this one has {len(name)}.")
+        raise Refused(f"{what} can have at most {LONGEST_NAME} characters; this one has {len(name)}.")
     if not name.translate(dict.fromkeys(map(ord, _JOINERS))).isprintable():
-        raise Refused(f"{what} cannot have characters in it that cannot be seen.")
+        raise Refused(f"{what} cannot contain invisible characters.")
     return name
 
 
@@ -58,7 +58,7 @@ def natural_key(name: str) -> tuple[tuple[tuple[bool, int, str], ...], str]:
 def check_text(value: str, what: str) -> None:
     """Refuse text that cannot be stored."""
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise Refused(f"{what} holds characters that are no text.")
+        raise Refused(f"{what} has characters that cannot be stored (NUL or unpaired surrogates).")
 
 
 def as_features(X: ArrayLike, n_features: int) -> NDArray[np.floating[Any]]:
@@ -69,11 +69,11 @@ def as_features(X: ArrayLike, n_features: int) -> NDArray[np.floating[Any]]:
             f"The model takes samples of {n_features} numbers; got an array of shape {array.shape}."
         )
     if array.dtype.kind not in "fiub":
-        raise Refused(f"A sample is numbers; got {array.dtype}.")
+        raise Refused(f"A sample must consist of numbers; got {array.dtype}.")
     dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
     array = np.ascontiguousarray(array, dtype=dtype)
     if not np.all(np.isfinite(array)):
-        raise Refused("The samples hold NaN or infinity: look for wrong values.")
+        raise Refused("The samples contain NaN or infinity: remove or replace these values.")
     return array
 
 

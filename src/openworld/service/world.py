@@ -84,10 +84,10 @@ class World:
             raise
         self.model = log.model
         self.pool = UnknownPool(self._database)
-        self.labels = Labels(log, settings.n_nearest, settings.learn_unknowns)
+        self.history = History(log)
+        self.labels = Labels(log, self.history, settings)
         self.classes = Classes(log)
         self.clusters = Clusters(log, self.notifications, settings.lease_seconds)
-        self.history = History(log)
         self.keys = ApiKeys(self._database)
         self.rescorer = Rescorer(log, settings, self.notifications)
         self.replicas = Replicas(log, self.notifications)
@@ -148,13 +148,13 @@ def _store_first_model(database: Database, data: bytes | None) -> None:
         if histories:
             if data is not None and not _same_model(data, events.snapshot(connection, histories[0])):
                 raise Refused(
-                    "This database began with another model: start without naming a model to continue with "
-                    "it, or give the new model a database of its own."
+                    "This database was created with another model: start without a model to continue with "
+                    "it, or use a new database for the new model."
                 )
             return
         if data is None or model is None:
             raise Refused(
-                "This database is new: name the model it is to begin with, or start without one: --extractor "
+                "This database is new: give the model to start with, or start without one: --extractor "
                 "efficientnet-lite0 for pictures, --extractor minilm for texts, --features N for vectors."
             )
         labels = sorted(str(label) for label in model.statistics_.labels)
@@ -181,7 +181,7 @@ def _model_bytes(base_model: str | PathLike[str] | Any) -> bytes:
 
 
 def _same_model(one: bytes, other: bytes) -> bool:
-    """Tell whether two files hold the same model, perhaps written by different versions of this package."""
+    """Return whether two files hold the same model, perhaps written by different versions of this package."""
     if model_file.digest(one) == model_file.digest(other):
         return True
     first, second = (model_file.digest(model_file.dumps(from_bytes(data))) for data in (one, other))

@@ -180,7 +180,7 @@ def find_content(connection: Connection, hashes: Sequence[str]) -> dict[str, tup
 
 
 def features_of(connection: Connection, ids: Sequence[int]) -> Features:
-    """Return the features of samples, in the order asked for; a KeyError names one that is not there."""
+    """Return the features of samples, in the order given; a KeyError names one that does not exist."""
     possible = [i for i in dict.fromkeys(ids) if abs(i) <= LARGEST_ID]
     parts = [
         read_features(connection, select_features().where(features.c.sample_id.in_(some)))

@@ -63,7 +63,7 @@ class SqliteFile:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
 
     def check_sound(self, connection: Any) -> None:
-        """Raise StorageError if the file is damaged, as far as a few seconds of checking can tell."""
+        """Raise StorageError if the file is damaged, as far as a check of a few seconds finds out."""
         end = monotonic() + _CHECK_SECONDS
         connection.set_progress_handler(lambda: monotonic() > end, _CHECK_STEPS)
         try:

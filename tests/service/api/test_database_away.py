@@ -33,7 +33,7 @@ def test_503_and_when_to_come_again(
     ]
     for answer in refused:
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "2"), answer.text
-        assert answer.json()["detail"] == "The database does not answer."
+        assert answer.json()["detail"] == "The database does not respond."
         assert "connection refused" not in answer.text
     known = client.post("/v1/recognize", json={"vectors": file.tolist(), "remember": False})
     assert known.status_code == 200

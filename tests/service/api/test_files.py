@@ -122,7 +122,7 @@ def test_vectors_and_limits(serving: Any, starting: Any, as_npy: Callable[[Any],
     with serving(world, max_import=4) as client:
         assert send(client, ("v.npy", as_npy(np.eye(3, dtype=np.float32))))[-1]["unknown"] == 3
         (refused,) = send(client, ("v.npy", as_npy(np.ones((5, 3), np.float32))))[-1]["refusals"]
-        assert "4 are the most" in refused["reason"]
+        assert "the limit is 4" in refused["reason"]
         (refused,) = send(client, ("v.npy", as_npy(np.ones((2, 7), np.float32))))[-1]["refusals"]
         assert "samples of 3 numbers" in refused["reason"]
     with serving(world, max_body_mb=0.0001) as client:

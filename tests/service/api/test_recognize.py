@@ -183,7 +183,7 @@ def test_too_many_samples_are_refused(serving, as_npy):
             client.post(NPY, content=as_npy(np.zeros((3, 4)))),
         ):
             assert found.status_code == 413
-            assert "2 are the most" in found.json()["detail"]
+            assert "the limit is 2" in found.json()["detail"]
 
 
 def test_large_bodies_are_refused_whatever_length_they_claim(serving, as_npy):

@@ -11,7 +11,7 @@ from schemathesis.specs.openapi.checks import ignored_auth, positive_data_accept
 
 SKIPPED = {"/v1/events"}  # it never ends; see test_watching.py
 # No schema can say how many numbers a sample of the model has, nor which samples and classes there are.
-# This service has no key yet, so that everyone is let in; who is not, see tests/service/auth.
+# This service has no key yet, so that everyone is let in; who is not, see tests/service/test_auth.py.
 EXCLUDED = [positive_data_acceptance, ignored_auth]
 
 few_examples = settings(

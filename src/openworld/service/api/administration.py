@@ -22,7 +22,7 @@ probes_router = APIRouter(tags=["probes"])
 
 @session_router.get("")
 def get_session(request: Request, service: Service) -> SessionInfo:
-    """Tell who one is."""
+    """Return who is logged in."""
     person = service.auth.identify(request)
     return SessionInfo(
         name=person.name if person else None,
@@ -37,7 +37,7 @@ def log_in(body: LoginBody, request: Request, response: Response, service: Servi
     address = request.client.host if request.client else ""
     found = service.auth.log_in(body.key, body.name, address)
     if found is None:
-        raise HTTPException(401, "This is no key, or it was revoked.")
+        raise HTTPException(401, "This key does not exist, or it was revoked.")
     person, sealed = found
     response.set_cookie(
         COOKIE,
@@ -70,9 +70,9 @@ def keys(service: Service, _: Admin) -> list[Key]:
 
 @keys_router.post("", status_code=201, responses=errors(409))
 def create_key(body: KeyBody, service: Service, _: Admin) -> NewKey:
-    """Make a key; its secret is shown here and never again. The first one is an admin's."""
+    """Create a key; its secret is returned only here. The first key must be an admin's."""
     if body.role != "admin" and not _has_admin(service):
-        raise Conflict("The first key must have the role admin: otherwise nobody could make another.")
+        raise Conflict("The first key must have the role admin: otherwise nobody could create another.")
     return NewKey(name=body.name, role=body.role, key=service.world.keys.create(body.name, body.role))
 
 
@@ -80,9 +80,9 @@ def create_key(body: KeyBody, service: Service, _: Admin) -> NewKey:
 def revoke_key(
     name: Annotated[str, Path(max_length=400, description="The name of a key.")], service: Service, _: Admin
 ) -> None:
-    """Revoke a key: it is useless within ten seconds. The last one of an admin stays."""
+    """Revoke a key: it stops working within ten seconds. The last key of an admin cannot be revoked."""
     if not _has_admin(service, besides=name):
-        raise Conflict(f"{name!r} is the last key of an admin: make another first.")
+        raise Conflict(f"{name!r} is the last key of an admin: create another first.")
     service.world.keys.revoke(name)
 
 
@@ -96,19 +96,19 @@ def _has_admin(service: ServiceState, besides: str | None = None) -> bool:
 
 @probes_router.get("/health", responses=errors())
 async def health() -> Status:
-    """Answer as long as the process lives."""
+    """Respond as long as the process runs."""
     return Status()
 
 
 @probes_router.get("/ready", responses=errors(503))
 def ready(service: Service) -> Status:
-    """Answer when requests can be served: the model is there and the database answers."""
+    """Respond with 200 when requests can be served: the model is loaded and the database responds."""
     try:
         service.world.check()
     except StorageError as error:
         raise HTTPException(503, str(error)) from error
     except Exception as error:
-        raise HTTPException(503, "The database does not answer.") from error
+        raise HTTPException(503, "The database does not respond.") from error
     return Status(model_version=service.world.model.version)
 
 

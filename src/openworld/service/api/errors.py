@@ -34,10 +34,10 @@ _NAMES = {
     503: "unavailable",
 }
 _HINTS = {
-    401: "Make a key with: openworld key create NAME --role labeler",
+    401: "Create a key with: openworld key create NAME --role labeler",
     413: "Send fewer or smaller samples at a time.",
     429: "Wait as long as the Retry-After header says.",
-    503: "Try again in a moment; nothing that was answered before is lost.",
+    503: "Try again in a moment; nothing acknowledged before is lost.",
 }
 
 
@@ -71,7 +71,7 @@ def error_response(error: StarletteHTTPException) -> Response:
 def as_http(error: WorldError) -> HTTPException:
     """Return the HTTP error for an error of the world."""
     if isinstance(error, OperationalError | InterfaceError):
-        return HTTPException(503, "The database does not answer.", {"Retry-After": "2"})
+        return HTTPException(503, "The database does not respond.", {"Retry-After": "2"})
     if isinstance(error, StorageError):
         return HTTPException(503, str(error))
     code = 422 if isinstance(error, Refused) else 404 if isinstance(error, NotFound) else 409

@@ -118,7 +118,7 @@ async def import_files(
 
 
 def _keep(files: list[UploadFile], folder: Path) -> list[tuple[str, Path | None]]:
-    """Copy files to a folder, under names of our own; None for a file of a kind that cannot be read."""
+    """Copy files to a folder under generated names; None for a kind of file that cannot be read."""
     kept: list[tuple[str, Path | None]] = []
     for number, file in enumerate(files):
         name = printable(file.filename) or f"file {number + 1}"
@@ -134,7 +134,7 @@ def _keep(files: list[UploadFile], folder: Path) -> list[tuple[str, Path | None]
 def _take_all(
     service: ServiceState, intake: Intake, kept: list[tuple[str, Path | None]]
 ) -> Iterator[IntakeSummary]:
-    """Take in the files one after the other; one that cannot be used is noted by its name."""
+    """Take in the files one after the other; a file that cannot be used is listed as refused."""
     for name, path in kept:
         try:
             yield from _take(service, intake, name, path)
@@ -151,7 +151,7 @@ def _take(service: ServiceState, intake: Intake, name: str, path: Path | None) -
     data = open_upload(path, name, takes_items=service.world.model.extractor is not None)
     most = service.settings.max_import
     if len(data) > most:
-        raise Refused(f"It holds {len(data):,} samples; {most:,} are the most in one file. Send it in parts.")
+        raise Refused(f"The file has {len(data):,} samples; the limit is {most:,}. Send it in parts.")
     yield from intake.take(data)
 
 

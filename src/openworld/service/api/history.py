@@ -14,11 +14,11 @@ from starlette.responses import StreamingResponse
 from openworld.service.api.errors import errors
 from openworld.service.auth import Person
 from openworld.service.dependencies import Admin, Idempotent, Labeler, Service, ServiceState, Viewer
-from openworld.service.event_log import EventOutcome
 from openworld.service.history import HistoryEvent
 from openworld.service.notifications import Notification
 from openworld.service.rescoring import Rescored
 from openworld.service.schemas import CountChange, EventBody, Id, VersionComparison
+from openworld.service.world_event import EventOutcome
 from openworld.store.records import Version
 
 history_router = APIRouter(prefix="/v1", tags=["history"], responses=errors(401, 403, 422, 429))
@@ -31,7 +31,7 @@ HEARTBEAT_SECONDS = 15.0
 
 @history_router.post("/undo", responses=errors(404, 409))
 def undo(body: EventBody, service: Service, person: Labeler, request: Idempotent) -> EventOutcome:
-    """Undo an event: by default your last. Only an admin may undo those of others."""
+    """Undo an event: by default your last. Only an admin may undo events of others."""
     _check_own(body.event_id, service, person)
     return request.append(person, lambda: service.world.history.undo(person.name, body.event_id))
 
@@ -48,7 +48,9 @@ def _check_own(event_id: int | None, service: ServiceState, person: Person) -> N
         return
     for event in service.world.history.events(before=event_id + 1, limit=1):
         if event.id == event_id and event.who != person.name:
-            raise HTTPException(403, f"Event {event_id} is by {event.who}: only an admin may change it.")
+            raise HTTPException(
+                403, f"Event {event_id} is by {event.who}: only an admin may undo or redo it."
+            )
 
 
 @history_router.get("/history")
@@ -76,7 +78,7 @@ def versions(
 
 @history_router.get("/versions/compare", responses=errors(404))
 def compare_versions(a: Id, b: Id, service: Service, _: Viewer) -> VersionComparison:
-    """Tell how version b differs from version a."""
+    """Return how version b differs from version a."""
     found = service.world.history.compare(a, b)
     return VersionComparison(
         a=a,
@@ -95,7 +97,7 @@ def rescored(
     _: Viewer,
     timeout: Annotated[float, Query(ge=0, le=30, description="Seconds to wait.")] = 0,
 ) -> Rescored | None:
-    """Tell what a version, or a later one, changed in the pool; null while that is being computed."""
+    """Return what a version, or a later one, changed in the pool; null while that is being computed."""
     return service.world.rescorer.wait(min(version, service.world.model.version), timeout)
 
 

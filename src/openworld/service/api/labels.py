@@ -9,10 +9,8 @@ from fastapi import APIRouter, Depends, Path, Query
 from openworld.service.api.errors import errors
 from openworld.service.classes import ClassInfo
 from openworld.service.dependencies import Admin, Idempotent, Labeler, Service, Viewer
-from openworld.service.event_log import EventOutcome
 from openworld.service.labels import LabelingProgress, Preview
 from openworld.service.quality import OperatingPoint, Quality, Review
-from openworld.service.relabel import relabel
 from openworld.service.schemas import (
     AcceptBody,
     ClassBody,
@@ -27,6 +25,7 @@ from openworld.service.schemas import (
     RelabelBody,
 )
 from openworld.service.validation import Refused, check_name
+from openworld.service.world_event import EventOutcome
 
 labels_router = APIRouter(prefix="/v1", tags=["label"], responses=errors(401, 403, 404, 409, 422, 429))
 classes_router = APIRouter(prefix="/v1/classes", tags=["classes"], responses=errors(401, 403, 422, 429))
@@ -48,7 +47,7 @@ def label(body: LabelBody, service: Service, person: Labeler, request: Idempoten
 
 @labels_router.post("/dismiss")
 def dismiss(body: DismissBody, service: Service, person: Labeler, request: Idempotent) -> EventOutcome:
-    """Take samples out of the pool that are no class, or bad input."""
+    """Take samples out of the pool: bad input, or not a class."""
     return request.append(
         person, lambda: service.world.labels.dismiss(body.sample_ids, body.reason, person.name)
     )
@@ -79,8 +78,9 @@ def feedback(body: FeedbackBody, service: Service, person: Labeler, request: Ide
 
 @labels_router.post("/relabel", responses=errors(404, 409))
 def relabel_samples(body: RelabelBody, service: Service, person: Labeler) -> EventOutcome:
-    """Move labeled samples to another class, or back to the pool; sent twice, it is done once."""
-    return relabel(service.world, body.sample_ids, body.label, person.name, admin=person.may("admin"))
+    """Move labeled samples to another class, or back to the pool; repeating the request changes nothing."""
+    admin = person.may("admin")
+    return service.world.labels.relabel(body.sample_ids, body.label, person.name, admin=admin)
 
 
 @labels_router.get("/quality")
@@ -91,7 +91,7 @@ def quality(service: Service, _: Viewer) -> list[Quality]:
 
 @labels_router.post("/preview")
 def preview(body: PreviewBody, service: Service, _: Viewer) -> Preview:
-    """Tell what labeling would change, without doing it."""
+    """Return what labeling would change, without doing it."""
     return service.world.labels.preview(body.sample_ids, body.label)
 
 
@@ -136,7 +136,7 @@ def classes(
 def merge_classes(
     body: MergeClassesBody, service: Service, person: Labeler, request: Idempotent
 ) -> EventOutcome:
-    """Make one class of several; `into` is a class that exists."""
+    """Merge classes into `into`, an existing class."""
     return request.append(person, lambda: service.world.classes.merge(body.labels, body.into, person.name))
 
 
@@ -179,7 +179,7 @@ def operating_point(
     service: Service,
     _: Viewer,
     preview: Annotated[
-        ObjectiveText | None, Query(description="An objective: tell what it would change.")
+        ObjectiveText | None, Query(description="An objective, to preview what it would change.")
     ] = None,
 ) -> OperatingPoint:
     """Return the operating point in force; with an objective as `preview`, also what that would change."""

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from openworld.service.api.errors import errors
 from openworld.service.dependencies import Idempotent, Labeler, Service, Viewer
-from openworld.service.event_log import EventOutcome
 from openworld.service.inputs import media_type
 from openworld.service.pool import Order
 from openworld.service.schemas import (
@@ -23,6 +22,7 @@ from openworld.service.schemas import (
     SimilarSample,
     SplitBody,
 )
+from openworld.service.world_event import EventOutcome
 from openworld.store.records import PoolCluster, PoolFilter, Sample, SampleState
 
 # Whole prefixes here: metrics are by the path of the innermost route.
@@ -142,7 +142,7 @@ def pool_map(service: Service, _: Viewer) -> PoolPlaces:
 def merge_clusters(
     body: MergeClustersBody, service: Service, person: Labeler, request: Idempotent
 ) -> EventOutcome:
-    """Make one cluster of several."""
+    """Merge clusters."""
     return request.append(person, lambda: service.world.clusters.merge(body.cluster_ids, person.name))
 
 

@@ -39,15 +39,15 @@ from openworld.service.dependencies import (
     digest_of,
     get_state,
 )
-from openworld.service.event_log import EventOutcome
 from openworld.service.middleware import SMALL_BODY
 from openworld.service.schemas import LearnBody, RecognizeBody, RecognizeResponse
 from openworld.service.validation import Refused
+from openworld.service.world_event import EventOutcome
 from openworld.store.records import SampleContent
 
 router = APIRouter(prefix="/v1", tags=["recognize and learn"], responses=errors(400, 401, 403, 413, 422, 429))
 
-_FEW = 64  # vectors that take less time to convert than to hand to a thread
+_FEW = 64  # so few vectors convert faster than a thread starts
 
 Body = TypeVar("Body", bound=BaseModel)
 Files = Annotated[list[UploadFile], File(description="Pictures: JPEG, PNG, WebP, ...")]
@@ -170,7 +170,7 @@ async def _pictures(files: list[UploadFile], service: ServiceState) -> tuple[Any
 
 
 def printable(name: str | None) -> str | None:
-    """Return what is printable of a file's name: it is shown, and never used as a path."""
+    """Return the printable characters of a file name: it is shown, never used as a path."""
     return "".join(letter for letter in name or "" if letter.isprintable())[:200] or None
 
 
@@ -186,15 +186,15 @@ def _as_array(vectors: list[list[float]], n_features: int) -> NDArray[np.float32
 
 
 def check_batch(n: int, most: int) -> None:
-    """Refuse too many samples at once."""
+    """Raise 413 if there are too many samples."""
     if n > most:
-        raise HTTPException(413, f"{n:,} samples in a request; {most:,} are the most.")
+        raise HTTPException(413, f"The request has {n:,} samples or files; the limit is {most:,}.")
 
 
 def check_may_remember(person: Person, remember: bool) -> None:
-    """Refuse to store what a viewer sends: they only look."""
+    """Raise 403 if a viewer asks to store samples."""
     if remember and not person.may("labeler"):
-        raise HTTPException(403, f"{person.name} is a viewer: ask with remember=false.")
+        raise HTTPException(403, f"{person.name} is a viewer and cannot store samples: send remember=false.")
 
 
 # -- arrays ---------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def read_arrow(body: bytes) -> NDArray[Any]:
     try:
         with pyarrow.ipc.open_stream(body) as stream:
             table = stream.read_all()
-        table.validate(full=True)  # offsets that point elsewhere in memory are believed otherwise
+        table.validate(full=True)  # otherwise offsets that point outside the buffer are trusted
         column = table.column(0).combine_chunks()
         lengths = pyarrow.compute.list_value_length(column).fill_null(-1).to_numpy()
         values = column.flatten()

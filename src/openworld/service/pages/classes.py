@@ -74,13 +74,13 @@ def example(request: Request, label: Annotated[str, Query(max_length=200)], n: i
 
 
 def is_picture(example: bytes) -> bool:
-    """Tell an example that is a JPEG file from a text."""
+    """Return whether an example is a JPEG file, not a text."""
     return example.startswith(b"\xff\xd8")
 
 
 @router.get("/classes/one")
 def one(request: Request, label: Annotated[str, Query(max_length=200)]) -> HTMLResponse:
-    """Return what is known of a class, with the forms that change it."""
+    """Return the details of a class, with the forms that change it."""
     world = world_of(request)
     try:
         info, samples = _class(world, label, 24)

@@ -48,7 +48,7 @@ EXPORTS = (
 
 @router.get("/dashboard")
 def dashboard(request: Request, seconds: Range = 1800) -> HTMLResponse:
-    """Show how the service does."""
+    """Show how the service performs."""
     point = world_of(request).operating_point.get()
     kind, _, share = (point.objective or "error").partition("=")
     return page(
@@ -103,7 +103,7 @@ def compare(request: Request, a: Id, b: Id) -> HTMLResponse:
 
 @router.get("/progress")
 def progress(request: Request) -> HTMLResponse:
-    """Return the line that tells how far the work is."""
+    """Return the line that shows the progress."""
     world, me = world_of(request), person(request)
     return render("progress.html", progress=world.labels.progress(me.name), version=world.model.version)
 
@@ -254,7 +254,7 @@ def people(request: Request) -> HTMLResponse:
     """Show the keys, with forms to make and revoke them."""
     me = person(request)
     if not me.may("admin"):
-        raise HTTPException(403, f"This needs the role admin; {me.name} is {me.role}.")
+        raise HTTPException(403, f"This needs the role admin; {me.name} has the role {me.role}.")
     keys = world_of(request).keys.all()
     valid = [key for key in keys if key.revoked_at is None]
     return page(request, "people.html", keys=valid, roles=ROLES)

@@ -96,12 +96,12 @@ def static_file(digest: str, name: str) -> Response:
 
 @router.get("/favicon.ico")
 def icon() -> Response:
-    """Send the icon to browsers that ask for it at the traditional address."""
+    """Send the icon at the traditional address."""
     return static_file(_DIGEST, "icon.svg")
 
 
 def numbers(text: str) -> list[int]:
-    """Return the ids in a text, separated by commas; what is no id is left out."""
+    """Return the ids in a text, separated by commas; other parts are ignored."""
     return [int(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 10]
 
 
@@ -172,8 +172,6 @@ def problem_page(request: Request, error: StarletteHTTPException) -> Response | 
         return None
     message = str(error.detail)
     if error.status_code == 404 and message == "Not Found":
-        message = (
-            f"Nothing is at {request.url.path}. Perhaps the address was mistyped, or the page has moved."
-        )
+        message = f"Nothing is at {request.url.path}. Check the address, or start from the home page."
     title = _TITLES.get(error.status_code, "This did not work")
     return render("problem.html", error.status_code, title=title, message=message)

@@ -84,11 +84,11 @@ def text(
 def vector(
     request: Request, numbers: Annotated[str, Form()], remember: Remember = False, label: Label = ""
 ) -> HTMLResponse:
-    """Recognize numbers, by commas or spaces."""
+    """Recognize numbers, separated by commas or spaces."""
     try:
         values = [float(part) for part in numbers.strip("[] \n").replace(",", " ").split()]
     except ValueError as error:
-        raise Refused(f"Numbers are needed, by commas or spaces: {error}.") from None
+        raise Refused(f"Give numbers, separated by commas or spaces: {error}.") from None
     return _answer(request, [values], SampleContent(source=_SOURCE), remember, label)
 
 
@@ -100,7 +100,7 @@ def _answer(
     me, picture = person(request), _data_url(item)
     if label:
         if not me.may("labeler"):
-            raise HTTPException(403, f"{me.name} is a viewer, and cannot teach the model.")
+            raise HTTPException(403, f"{me.name} is a viewer and cannot teach the model.")
         outcome = state.world.labels.learn(features, [label], me.name, [item])
         return render("answer.html", item=item, picture=picture, learned=label, outcome=outcome)
     answers = state.world.recognize(features, [item], remember=remember and me.may("labeler"))

@@ -77,7 +77,7 @@ def pool_map(request: Request) -> HTMLResponse:
 
 @router.get("/unknowns/next")
 def next_cluster(request: Request, cluster: Id | None = None) -> RedirectResponse:
-    """Go to the next cluster that nobody else holds."""
+    """Redirect to the next cluster that nobody else holds."""
     return RedirectResponse(_next_address(request, cluster, ()), 303, {"Cache-Control": "no-store"})
 
 
@@ -85,7 +85,7 @@ def next_cluster(request: Request, cluster: Id | None = None) -> RedirectRespons
 def next_address(
     request: Request, cluster: Id | None = None, without: Annotated[str, Query(max_length=1000)] = ""
 ) -> JSONResponse:
-    """Return the address of the next cluster, without some that are being dealt with."""
+    """Return the address of the next cluster, without some that are being processed."""
     return JSONResponse({"address": _next_address(request, cluster, numbers(without))})
 
 
@@ -234,7 +234,7 @@ def ids(request: Request, group: OfGroup) -> JSONResponse:
 
 @router.get("/unknowns/sample/{sample_id}")
 def sample(request: Request, sample_id: Id) -> HTMLResponse:
-    """Return what is known of one sample, and why it was not recognized."""
+    """Return the details of one sample, and why it was not recognized."""
     try:
         found = world_of(request).pool.get(sample_id)
     except NotFound as error:

@@ -33,7 +33,7 @@ export function clusterList(grid) {
   for (const { cluster } of waiting()) grid.querySelector(`[data-id="${Number(cluster)}"]`)?.classList.add("waits");
   document.addEventListener("outbox:answer", ({ detail: { request } }) => request.behind && location.reload());
 
-  /** Tell whether all selected clusters are free, and say so if not. */
+  /** Return whether all selected clusters are free, and say so if not. */
   function areFree() {
     const held = selection.selected.find(card => card.querySelector(".held:not(.mine)"));
     if (held) toast(`Cluster ${held.dataset.id} is ${held.querySelector(".held").textContent}: deselect it first.`);

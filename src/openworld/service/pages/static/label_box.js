@@ -1,4 +1,4 @@
-// The label box: searches the classes, offers the nearest ones, and tells what learning would change.
+// The label box: searches the classes, offers the nearest ones, and shows what learning would change.
 
 const PAUSE = 120, JUDGED = 500;
 
@@ -38,7 +38,7 @@ export class LabelBox {
 
   get options() { return [...this.form.querySelectorAll("#options [data-label]")]; }
 
-  /** Have the suggestions and the preview made anew, a moment after the last change. */
+  /** Recompute the suggestions and the preview shortly after the last change. */
   ask() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {

@@ -253,7 +253,7 @@ export function mapPage(canvas) {
   };
 }
 
-/** Tell whether a point is inside a polygon: a ray from it crosses the outline an odd number of times. */
+/** Return whether a point is inside a polygon: a ray from it crosses the outline an odd number of times. */
 function isInside(x, y, outline) {
   let inside = false;
   outline.forEach(([x1, y1], i) => {

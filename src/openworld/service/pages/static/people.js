@@ -1,4 +1,4 @@
-// People: keys are made and revoked; and everyone is asked for their name once.
+// People: create and revoke keys; ask each person for their name once.
 
 import { failed } from "./toasts.js";
 

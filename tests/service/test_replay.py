@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openworld.service.events import EVENT_KINDS
-from openworld.service.undo import (
+from openworld.service.replay import (
     EventHeader,
     events_in_effect,
     extend_hash,

@@ -1,20 +1,138 @@
-"""Projections: state that is computed from events. Here: labels, descriptions and class counts."""
+"""What an event is, and what it can be applied to.
+
+An event changes a model, labels and clusters. Labels have several forms, each a `LabelTarget`: the tables of
+the store, and the projections here, which are computed from events.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, ClassVar, Protocol
 
+from sqlalchemy import Connection
+
+from openworld.service.live_model import Model, ModelChange
 from openworld.store.events import EventRecord
 from openworld.store.labels import GivenState
+from openworld.store.samples import Features
+
+
+@dataclass(frozen=True)
+class EventOutcome:
+    """The outcome of a request that appends an event.
+
+    `event_id` is None where there was nothing left to do, as when a client repeats a request.
+    `samples` counts the samples whose state changed. How many of the pool became known is computed in the
+    background: see `Rescorer.wait`.
+    """
+
+    event_id: int | None
+    kind: str
+    model_version: int
+    samples: int = 0
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WorldEvent:
+    """An event before it is stored; the base of all kinds. By default it has no effect on anything.
+
+    Attributes
+    ----------
+    kind : str
+        The name under which it is stored.
+    changes_model : bool
+        Whether it makes a new version, by `apply_to_model`.
+    rewinds : bool
+        Whether it changes which other events are in effect: undo, redo, rollback. The event log then replays.
+    undoable : bool
+    learns : bool
+        Whether `apply_to_model` takes the features of its samples.
+    class_fields : tuple of str
+        The fields that name the classes which `apply_to_model` touches.
+    words : str
+        What the person did, to follow their name: a format string of the payload and `n`, the samples.
+    """
+
+    kinds: ClassVar[dict[str, type[WorldEvent]]] = {}  # all of them, by name
+    kind: ClassVar[str]
+    words: ClassVar[str]
+    learns: ClassVar[bool] = False
+    class_fields: ClassVar[tuple[str, ...]] = ()
+    changes_model: ClassVar[bool] = False
+    rewinds: ClassVar[bool] = False
+    undoable: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        WorldEvent.kinds[cls.kind] = cls
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The fields, as they are stored."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples whose state or cluster changes."""
+        return len(self._samples)
+
+    @property
+    def _samples(self) -> Sequence[int]:
+        samples: Sequence[int] = getattr(self, "samples", ())
+        return samples
+
+    @property
+    def learned(self) -> Sequence[int]:
+        """The samples whose features `apply_to_model` takes."""
+        return self._samples if self.learns else ()
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """The classes that `apply_to_model` adds, changes, renames or removes."""
+        values = [getattr(self, name) for name in self.class_fields]
+        labels = [label for value in values for label in ([value] if isinstance(value, str) else value)]
+        return frozenset(label for label in labels if label is not None)
+
+    def apply_to_model(self, model: Model, features: Features) -> None:
+        """Change a model; may raise ValueError, TypeError or LookupError where the model refuses."""
+
+    def change_of(self, features: Features) -> ModelChange:
+        """Return what the event does to a model, given the features of the samples learned."""
+        return ModelChange(partial(self.apply_to_model, features=features), self.classes)
+
+    def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
+        """Change labels, descriptions and counts; `by` is this event as stored."""
+
+    def apply_to_clusters(self, connection: Connection) -> None:
+        """Change the stored clusters; also when the event is redone."""
+
+    def revert_clusters(self, connection: Connection) -> None:
+        """Take back `apply_to_clusters` when the event is undone."""
+
+    def without(self, erased: Set[int]) -> WorldEvent:
+        """Return the event as if it had never had some samples, each a row of its sequences."""
+        if erased.isdisjoint(self._samples):
+            return self
+        kept = [i for i, sample in enumerate(self._samples) if sample not in erased]
+        rows = {name: value for name, value in self.payload.items() if isinstance(value, list | tuple)}
+        return replace(self, **{name: [value[i] for i in kept] for name, value in rows.items()})
+
+    def describe(self) -> str:
+        """Say what the person did, in words that follow their name."""
+        return self.words.format(**self.payload, n=self.n_samples)
+
+
+# -- what an event does to labels ------------------------------------------------------------------
 
 
 class LabelTarget(Protocol):
     """What an event can do to labels, descriptions and counts.
 
-    An event says once what it does, and does it to each target: the tables when it is
-    appended (`LabelTable` of the store), a `LabelProjection` on replay, `ClassCounts` to compare versions.
+    An event says once what it does, and does it to each target: the tables when it is appended (`LabelTable`
+    of the store), a `LabelProjection` on replay, `ClassCounts` to compare versions.
     """
 
     def label(self, labels: Mapping[int, str], by: EventRecord) -> None:
