@@ -187,7 +187,7 @@ class Recognition:
         self._writer.close()
 
 
-class _Order(NamedTuple):
+class _WriteOrder(NamedTuple):
     samples: Sequence[NewSample]
     stored: Future[list[int]]
 
@@ -199,13 +199,13 @@ class PoolWriter:
         self._database, self._settings = database, settings
         self._n_kept = _RECOGNIZED_BETWEEN_DELETIONS  # so that the first one looks for old samples
         self._n_previews = 0
-        self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[_WriteOrder | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="openworld-pool", daemon=True)
         self._thread.start()
 
     def store(self, samples: Sequence[NewSample]) -> Future[list[int]]:
         """Store samples; the future has their ids once they are committed."""
-        order = _Order(samples, Future())
+        order = _WriteOrder(samples, Future())
         self._orders.put(order)
         return order.stored
 
@@ -228,7 +228,7 @@ class PoolWriter:
                 orders.append(following)
             self._store(orders)
 
-    def _store(self, orders: Sequence[_Order]) -> None:
+    def _store(self, orders: Sequence[_WriteOrder]) -> None:
         try:
             with self._database.write() as connection:
                 new = [sample for order in orders for sample in order.samples]
