@@ -4,21 +4,30 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-LIVING := tests/browser tests/cli tests/service
+# Groups of tests of about the same length; `make test` starts the next when one ends.
+PAGE := tests/browser tests/cli
+SERVICE := tests/service
+LEARNING := tests/baselines tests/contract tests/evaluation tests/recognition
 
-.PHONY: run test test-living test-rest lint docs check-wheel bench clean lock install
+.PHONY: run test test-page test-service test-learning test-rest lint docs check-wheel bench clean lock install
 
 run: install  ## the living system on the built-in letters: service and labeling page, embedded SQLite
 	$(BIN)/openworld demo --output demo
 
 test: install  ## every check and every test, side by side
-	$(MAKE) -j3 lint test-living test-rest
+	$(MAKE) -j3 lint test-page test-service test-learning test-rest
 
-test-living: install
-	$(BIN)/python -m pytest $(LIVING)
+test-page: install
+	$(BIN)/python -m pytest $(PAGE)
+
+test-service: install
+	$(BIN)/python -m pytest $(SERVICE)
+
+test-learning: install
+	$(BIN)/python -m pytest $(LEARNING)
 
 test-rest: install
-	$(BIN)/python -m pytest $(LIVING:%=--ignore=%)
+	$(BIN)/python -m pytest $(patsubst %,--ignore=%,$(PAGE) $(SERVICE) $(LEARNING))
 
 lint: install
 	$(BIN)/ruff check .
@@ -29,10 +38,11 @@ lint: install
 docs: install  ## the documentation site, in site/; broken links and failing tutorials are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
+# make check-wheel CHECK_WHEEL=--oldest tries the oldest dependencies that pyproject.toml allows.
 check-wheel: install  ## build the wheel, install it alone with each extra in a new environment, try its commands
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
-	$(BIN)/python scripts/check_wheel.py dist
+	$(BIN)/python scripts/check_wheel.py dist $(CHECK_WHEEL)
 
 bench: install  ## the short speed benchmarks; that on real data needs OPENWORLD_DATA
 	$(BIN)/python -m benchmarks.speed

@@ -228,10 +228,21 @@ def test_no_image_is_a_box(letters):
 # --- Drawing and keeping ---
 
 
-def test_drawing_again_gives_the_same_and_reports_progress(letters):
+@pytest.mark.parametrize("face", FACES[::6])  # all would take as long as all other tests of this file
+def test_drawing_again_gives_the_same(letters, face):
+    drawn = np.zeros((len(letters.classes), 28, 28), np.uint8)
+    module._draw_face(module._open_font(face), letters.classes.tolist(), out=drawn)
+    rows = letters.faces == face
+    assert rows.sum() > 500
+    classes = np.searchsorted(letters.classes, letters.labels[rows])
+    np.testing.assert_array_equal(drawn[classes], letters.images[rows])
+
+
+def test_progress_is_reported_face_by_face(letters, monkeypatch):
+    monkeypatch.setattr(module, "_draw_face", lambda font, letters, out: None)
+    monkeypatch.setattr(module, "_select", lambda images, labels: letters)
     steps = []
-    again = load_letters(cache=False, progress=lambda done, total: steps.append((done, total)))
-    assert_same(again, letters)
+    load_letters(cache=False, progress=lambda done, total: steps.append((done, total)))
     assert steps == [(done, 16) for done in range(1, 17)]
 
 
