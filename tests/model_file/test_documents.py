@@ -30,7 +30,7 @@ def test_it_is_kept(model: Any, tmp_path: Path) -> None:
     loaded = openworld.load(tmp_path / "m.ow")
     assert loaded.extractor_ == ID
     assert read_description(tmp_path / "m.ow")["extractor"] == ID
-    assert read_description(tmp_path / "m.ow")["format_version"] == FORMAT_VERSION == 2
+    assert read_description(tmp_path / "m.ow")["format_version"] == FORMAT_VERSION == 3
     assert copy.deepcopy(loaded).extractor_ == ID
     loaded.partial_fit(X[:20] + 30, ["dog"] * 20)
     assert loaded.extractor_ == ID

@@ -71,7 +71,7 @@ class Checkpoint:
         name = f"model-{n_parts}.ow"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a part may have too few classes to calibrate with
-            save(learned.model, self.folder / name)
+            save(learned.model, self.folder / name, exact=True)
         state = {**vars(replace(learned, model=name)), "n_parts": n_parts, "key": self.key}
         new = self.folder / "state.json.new"
         new.write_text(json.dumps(state), encoding="utf-8")

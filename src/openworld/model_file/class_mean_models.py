@@ -47,8 +47,8 @@ _METRIC_CURVES = (
 )
 
 
-def describe(model: Any) -> tuple[Document, Arrays]:
-    """Return what is particular to a recognizer by class means."""
+def describe(model: Any, exact: bool) -> tuple[Document, Arrays]:
+    """Return what is particular to a recognizer by class means, which is always exact."""
     metric, metric_arrays = _describe_metric(model.metric_)
     document: Document = {
         "parameters": {},

@@ -28,8 +28,8 @@ from openworld.recognition import (
 )
 from openworld.recognition.validation import as_array, check_unknown_label, default_unknown_label
 
-FORMAT_VERSION = 2
-READABLE_VERSIONS = (1, 2)
+FORMAT_VERSION = 3
+READABLE_VERSIONS = (1, 2, 3)
 
 _KINDS = (NearestNonOutlier, NearestClassMean, SoftmaxThreshold, OpenWorldRecognizer, ColdStartRecognizer)
 _RECOGNIZERS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
@@ -39,14 +39,14 @@ def _particular(kind: type) -> Any:
     return open_world_models if issubclass(kind, OpenWorldRecognizer) else class_mean_models
 
 
-def describe(model: Any) -> tuple[Document, Arrays]:
-    """Return the document and the arrays of a fitted recognizer."""
+def describe(model: Any, exact: bool = True) -> tuple[Document, Arrays]:
+    """Return the document and the arrays of a fitted recognizer, to the last bit or in less room."""
     name = type(model).__name__
     if _RECOGNIZERS.get(name) is not type(model):
         raise ModelFileError(f"Cannot save a {name}; these can be saved: {', '.join(_RECOGNIZERS)}.")
     if not hasattr(model, "statistics_"):
         raise ModelFileError(f"This {name} is not fitted yet: there is nothing to save.")
-    particular, arrays = _particular(type(model)).describe(model)
+    particular, arrays = _particular(type(model)).describe(model, exact)
     document: Document = {
         "format_version": FORMAT_VERSION,
         "openworld_version": __version__,

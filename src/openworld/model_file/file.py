@@ -27,7 +27,7 @@ from openworld.model_file.packing import Arrays, Document, ModelFileError, as_te
 _UNSOUND = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str], *, exact: bool = False) -> None:
     """Write a fitted recognizer to a file, all or nothing.
 
     The file is written beside its place, flushed to disk and then moved there, so a crash leaves
@@ -38,8 +38,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model : OpenWorldRecognizer, NearestNonOutlier, NearestClassMean or SoftmaxThreshold
     path : path
         The customary ending is `.ow`.
+    exact : bool, default=False
+        Keep all that an `OpenWorldRecognizer` has learned in float64, and what is computed from it: about
+        three times the size. The loaded model then also learns to the last bit as this one does. By default
+        the scatter is rounded to float32, as the metric reads it, and the map of the metric is computed
+        again: predictions are the same to the last bit where the linear algebra library is the same, and
+        within rounding elsewhere.
     """
-    arrays, metadata = _parts(model)
+    arrays, metadata = _parts(model, exact)
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     os.close(handle)
@@ -56,8 +62,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def dumps(model: Any) -> bytes:
-    """Return a fitted recognizer as the bytes of a model file."""
-    arrays, metadata = _parts(model)
+    """Return a fitted recognizer as the bytes of an exact model file."""
+    arrays, metadata = _parts(model, exact=True)
     return bytes(to_bytes(arrays, metadata=metadata))
 
 
@@ -80,7 +86,7 @@ def digest(data: bytes) -> str:
 
 
 def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
-    """Read a recognizer that predicts to the last bit as the saved one did.
+    """Read a recognizer, which predicts as the saved one did; see `save` for how exactly.
 
     Parameters
     ----------
@@ -164,9 +170,9 @@ def read_description(path: str | os.PathLike[str]) -> Document:
         raise ModelFileError(f"{path} is not an openworld model file, or it is damaged.") from error
 
 
-def _parts(model: Any) -> tuple[Arrays, dict[str, str]]:
+def _parts(model: Any, exact: bool) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays and the metadata of a model file."""
-    document, arrays = describe(model)
+    document, arrays = describe(model, exact)
     text = as_text(document)
     return arrays, {"openworld": text, "sha256": _digest(text, arrays)}
 

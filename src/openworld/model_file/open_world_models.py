@@ -1,7 +1,8 @@
 """OpenWorldRecognizer: representation, statistics, reservoir, and all that predictions read.
 
-What is drawn at random or computed by BLAS is stored, not computed again: numpy promises the stream of a seed
-for one version only, and the last bit of a product of matrices differs from machine to machine.
+What is drawn at random is stored, not drawn again: numpy promises the stream of a seed for one version only.
+What BLAS computes is stored too, as the last bit of a product of matrices differs from machine to machine.
+Only a file that need not be exact leaves out the map of the metric, where it follows from the scatter.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from openworld.model_file.packing import (
     ModelFileError,
     is_own_objective,
     pack_objective,
+    pack_triangle,
+    pack_zeros,
     plain_random_state,
     require,
     require_floats,
@@ -28,6 +31,8 @@ from openworld.model_file.packing import (
     require_training,
     require_whole,
     unpack_objective,
+    unpack_triangle,
+    unpack_zeros,
 )
 from openworld.model_file.transformers import describe_transformer, restore_transformer
 from openworld.recognition import AdaptiveMetric, ClassStatistics, ColdStartRecognizer, OpenWorldRecognizer
@@ -37,15 +42,19 @@ from openworld.recognition.adaptive.memory import ClassMemory
 from openworld.recognition.adaptive.metric import Whitening
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
-from openworld.recognition.adaptive.scoring import ScoreIndex, ScoringModel, sorted_classes
+from openworld.recognition.adaptive.scoring import ScoringModel, by_row, sorted_classes
+from openworld.recognition.adaptive.scoring_index import ScoreIndex
 
 _PREPROCESSING = "preprocessing"  # with which the names of its arrays begin
 # Arrays of the state with one value for each class, in the order of the sorted labels.
 SORTED_BY_LABEL = ("rows", "penalties", "factors", "radii")
 
 
-def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
-    """Return what is particular to this recognizer, brought up to date where it can predict."""
+def describe(model: OpenWorldRecognizer, exact: bool) -> tuple[Document, Arrays]:
+    """Return what is particular to this recognizer, brought up to date where it can predict.
+
+    Unless it is to be exact, the scatter is rounded to float32 and the map left out where it follows from it.
+    """
     if is_own_objective(model.objective):
         raise ModelFileError("Cannot save an objective of your own making; set one of openworld's to save.")
     parameters = plain_random_state(model.get_params(deep=False))
@@ -66,6 +75,8 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         return {"parameters": parameters, "state": None}, {"starting": model.memory_.samples()[0], **kept}
     state = model.state()
     metric, metric_arrays = _describe_metric(model.metric_)
+    if exact or not _map_follows(model):
+        metric_arrays["metric.map"] = pack_triangle(model.metric_.whitening_.map.T, np.float32)
     labels, lengths = model.statistics_.labels, model.memory_.lengths
     samples, codes = model.reservoir_.samples(np.array(labels, dtype=object), sys.maxsize)
     document: Document = {
@@ -81,10 +92,12 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
         if state is None
         else {"n_samples": state[0], **_describe_calibration(state[1].calibration)},
     }
-    arrays = {**metric_arrays, **kept, "reservoir": samples.reshape(-1, model.n_features_in_)}
+    arrays = {**metric_arrays, **kept, **pack_zeros("reservoir", samples.reshape(-1, model.n_features_in_))}
     if labels:  # a model that knows no class yet has no statistics
         rows = [lengths.row(label) for label in labels]
-        arrays |= {"sums": model.statistics_.sums, "scatter": model.statistics_.scatter}
+        precision = np.float64 if exact else np.float32
+        arrays["sums"] = model.statistics_.sums
+        arrays["scatter"] = pack_triangle(model.statistics_.scatter, precision)
         arrays["length_sums"] = lengths.sums[rows, 0]
         arrays["length_scatter"] = np.array([lengths.class_scatter(label)[0, 0] for label in labels])
     if state is not None:
@@ -95,6 +108,14 @@ def describe(model: OpenWorldRecognizer) -> tuple[Document, Arrays]:
             centroids, lists = scoring.index.training
             arrays |= {"index.centroids": centroids, "index.lists": lists}
     return document, arrays
+
+
+def _map_follows(model: OpenWorldRecognizer) -> bool:
+    """Return whether the map of the metric is that of the statistics, and not one from before a change."""
+    metric = model.metric_
+    if not len(model.statistics_):
+        return False
+    return np.array_equal(Whitening.of(model.statistics_, metric.power).map, metric.whitening_.map)
 
 
 def _describe_calibration(calibration: ScoreCalibration) -> Document:
@@ -117,9 +138,10 @@ def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
         "shrinkage": whitening.shrinkage,
         "per_sample": whitening.per_sample,
     }
-    arrays: Arrays = {"metric.centre": whitening.center, "metric.map": whitening.map}
+    arrays: Arrays = {"metric.centre": whitening.center}
     if representation.n_lifted:
-        arrays["metric.rows"] = representation.rows
+        rows, short = representation.rows, representation.rows.astype(np.float16)
+        arrays["metric.rows"] = short if np.array_equal(short, rows) else rows
     if representation.preprocessing is not None:
         described, found = describe_transformer(representation.preprocessing, _PREPROCESSING)
         document |= {"n_features": representation.n_features, "preprocessing": described}
@@ -149,7 +171,7 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     if labels:
         n_classes, n_dimensions = len(labels), metric.representation_.n_dimensions
         sums = require_floats(arrays["sums"], (n_classes, n_dimensions), "sums")
-        scatter = require_floats(arrays["scatter"], (n_dimensions, n_dimensions), "scatter")
+        scatter = _restore_scatter(arrays["scatter"], n_dimensions)
         length_sums = require_floats(arrays["length_sums"], (n_classes,), "lengths")
         length_scatter = require_floats(arrays["length_scatter"], (n_classes,), "lengths")
         require(bool(np.all(scatter.diagonal() >= 0)), "scatter")
@@ -158,7 +180,8 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
         lengths = ClassStatistics.restore(
             labels, counts, length_sums[:, np.newaxis], "per_class", length_scatter[:, np.newaxis, np.newaxis]
         )
-    reservoir = _restore_reservoir(document["reservoir"], arrays["reservoir"], labels, counts, n_features)
+    metric.whitening_ = _restore_whitening(document["metric"], arrays, metric)
+    reservoir = _restore_reservoir(document["reservoir"], arrays, labels, counts, n_features)
     memory = ClassMemory(metric.representation_, metric.statistics_, lengths, reservoir)
     _restore_unknowns(memory, arrays, n_features)
     model.restore(metric, memory, _restore_state(document["state"], arrays, metric))
@@ -214,10 +237,10 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
     representation = Representation(n_features, n_lifted, seed, mean, scale, length, directions)
     if n_lifted:
         shape = (n_features + standardize, n_lifted)
-        representation = representation.with_rows(
-            require_floats(arrays["metric.rows"], shape, "metric", np.float32)
-        )
-    n_dimensions = representation.n_dimensions
+        rows = arrays["metric.rows"]
+        require(rows.dtype in (np.float16, np.float32), "metric")
+        require_floats(rows, shape, "metric", rows.dtype)
+        representation = representation.with_rows(rows.astype(np.float32))
     power = require_number(document.get("power", 1.0), "metric", 0)
     metric = AdaptiveMetric(
         standardize=standardize, n_lifted=n_lifted, random_state=seed, directions=directions, power=power
@@ -225,17 +248,37 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
     if preprocessing is not None:
         representation = representation.after(preprocessing)
     metric.n_features_in_, metric.representation_ = n_features_in, representation
-    metric.whitening_ = Whitening(
-        require_floats(arrays["metric.centre"], (n_dimensions,), "metric", np.float32),
-        require_floats(arrays["metric.map"], (n_dimensions, n_dimensions), "metric", np.float32),
-        require_number(document["shrinkage"], "metric", 0),
-        require_number(document.get("per_sample", 0.0), "metric", 0),
-    )
     return metric
 
 
+def _restore_scatter(stored: NDArray[Any], n_dimensions: int) -> NDArray[Any]:
+    if stored.ndim == 2:  # up to format 2
+        return require_floats(stored, (n_dimensions, n_dimensions), "scatter")
+    lower = unpack_triangle(stored, n_dimensions, "scatter").astype(np.float64)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+def _restore_whitening(document: Document, arrays: Arrays, metric: AdaptiveMetric) -> Whitening:
+    n_dimensions = metric.representation_.n_dimensions
+    stored = arrays.get("metric.map")
+    if stored is None:
+        require(len(metric.statistics_) > 0, "metric")
+        whitening_map = Whitening.of(metric.statistics_, metric.power).map
+    elif stored.ndim == 2:  # up to format 2
+        whitening_map = require_floats(stored, (n_dimensions, n_dimensions), "metric", np.float32)
+    else:
+        require(stored.dtype == np.float32, "metric")
+        whitening_map = np.ascontiguousarray(unpack_triangle(stored, n_dimensions, "metric").T)
+    return Whitening(
+        require_floats(arrays["metric.centre"], (n_dimensions,), "metric", np.float32),
+        whitening_map,
+        require_number(document["shrinkage"], "metric", 0),
+        require_number(document.get("per_sample", 0.0), "metric", 0),
+    )
+
+
 def _restore_reservoir(
-    document: Document, samples: NDArray[Any], labels: list[Any], counts: NDArray[Any], n_features: int
+    document: Document, arrays: Arrays, labels: list[Any], counts: NDArray[Any], n_features: int
 ) -> Reservoir:
     n_samples = document["samples_of_class"]
     require(isinstance(n_samples, list) and len(n_samples) == len(labels), "reservoir")
@@ -245,7 +288,7 @@ def _restore_reservoir(
     total = require_whole(document["total"], "reservoir")
     dtype = document["dtype"]
     require(dtype in ("float32", "float64"), "reservoir")
-    require_floats(samples, (int(of_class.sum()), n_features), "reservoir", dtype)
+    samples = unpack_zeros(arrays, "reservoir", (int(of_class.sum()), n_features), dtype)
     reservoir = Reservoir(size, total, dtype)
     reservoir.add(samples, np.repeat(np.array(labels, dtype=object), of_class))
     return reservoir
@@ -315,5 +358,4 @@ def _restore_index(
         return None
     n_rows, n_dimensions = vectors.shape
     training = require_training(arrays, n_rows, n_dimensions + 1)
-    require(len(rows) == n_rows, "index")
-    return ScoreIndex(vectors, penalties[np.argsort(rows)], training)
+    return ScoreIndex(vectors, by_row(penalties, rows, n_rows), training)

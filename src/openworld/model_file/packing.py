@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any
@@ -101,6 +102,44 @@ def require_training(arrays: Arrays, n_vectors: int, n_dimensions: int) -> Train
     require(len(centroids) > 0 and lists.dtype == np.int32 and lists.shape == (n_vectors,), "index")
     require(bool(np.all((lists >= 0) & (lists < len(centroids)))), "index")
     return Training(centroids, lists)
+
+
+# -- matrices -----------------------------------------------------------------------------------------
+
+
+def pack_triangle(matrix: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+    """Return the lower triangle of a matrix, row after row."""
+    return np.asarray(matrix[np.tril_indices(len(matrix))], dtype=dtype)
+
+
+def unpack_triangle(packed: NDArray[Any], size: int, what: str) -> NDArray[Any]:
+    """Return the lower triangular matrix that was packed in float32 or float64."""
+    require(packed.dtype in (np.float32, np.float64), what)
+    require_floats(packed, (size * (size + 1) // 2,), what, packed.dtype)
+    matrix = np.zeros((size, size), dtype=packed.dtype)
+    matrix[np.tril_indices(size)] = packed
+    return matrix
+
+
+def pack_zeros(name: str, array: NDArray[Any]) -> Arrays:
+    """Return an array of floats; if most of them are zero, the others and a bit for each that says which."""
+    present = array.view(f"u{array.itemsize}") != 0  # minus zero is not zero
+    if 2 * np.count_nonzero(present) > array.size:
+        return {name: array}
+    return {name: array[present], f"{name}.present": np.packbits(present)}
+
+
+def unpack_zeros(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """Return the array of this shape that was packed."""
+    stored, packed = arrays[name], arrays.get(f"{name}.present")
+    if packed is None:
+        return require_floats(stored, shape, name, dtype)
+    size = math.prod(shape)
+    require(packed.dtype == np.uint8 and packed.shape == (-(-size // 8),), name)
+    present = np.unpackbits(packed, count=size).astype(bool)
+    array = np.zeros(size, dtype=dtype)
+    array[present] = require_floats(stored, (int(np.count_nonzero(present)),), name, dtype)
+    return array.reshape(shape)
 
 
 # -- labels -------------------------------------------------------------------------------------------

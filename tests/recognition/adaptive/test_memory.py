@@ -78,7 +78,7 @@ def test_a_part_that_fails_leaves_all_as_they_were(broken, monkeypatch):
 
 def test_what_is_left_after_learning_and_renaming():
     model = OpenWorldRecognizer(metric=AdaptiveMetric()).fit(X, Y)
-    derived = model._derived.after_learning(np.array(["b"])).after_learning(["d"])
+    derived = model._derived.after_change(np.array(["b"])).after_change(["d"])
     assert derived.model is None
     assert derived.previous is model._derived.model
     assert derived.changed == {"b", "d"}

@@ -469,20 +469,37 @@ def test_one_pass_tells_what_the_other_methods_tell(digits_model):
     assert np.all(np.diff(distances, axis=1) >= 0)
 
 
-def test_corrections_refresh_whatever_the_growth():
-    model = fitted(refresh_growth=100.0).partial_fit(NEW[:20] * [1, -1, 1, -1], [7] * 20)
-    plain = fitted().partial_fit(NEW[:20] * [1, -1, 1, -1], [7] * 20)
-    before = model.calibration_
-    assert before != plain.calibration_
-    for one in (model, plain):
-        one.rename_class(7, 8)
-    assert model.calibration_ == before
-    for one in (model, plain):
-        one.merge_classes([8, 1], 8)
-    np.testing.assert_array_equal(model.decision_function(NEW), plain.decision_function(NEW))
-    for one in (model, plain):
-        one.forget_class(8)
-    np.testing.assert_array_equal(model.decision_function(NEW), plain.decision_function(NEW))
+def test_corrections_leave_the_metric_until_the_samples_have_changed_enough():
+    model = fitted(refresh_growth=1.0).partial_fit(NEW[:20] * [1, -1, 1, -1], [7] * 20)
+    calibration, whitening = model.calibration_, model.metric_.whitening_
+    before = model.decision_function(NEW)
+    model.rename_class(7, 8)
+    np.testing.assert_array_equal(model.decision_function(NEW), before)
+    model.forget_class(0)
+    np.testing.assert_allclose(model.decision_function(NEW), before[:, 1:], atol=1e-6)
+    assert set(model.judge(NEW).nearest.ravel().tolist()) == {1, 2, 8}
+    model.merge_classes([8, 1], 8)
+    assert model.classes_.tolist() == [2, 8]
+    rebuilt = deepcopy(model)
+    rebuilt._derived = replace(rebuilt._derived, model=None, previous=None)
+    np.testing.assert_allclose(model.decision_function(NEW), rebuilt.decision_function(NEW), atol=1e-5)
+    assert model.calibration_ == calibration
+    assert model.metric_.whitening_ is whitening
+    model.partial_fit(np.tile(NEW, (2, 1)), np.repeat([3, 4], len(NEW)))
+    refreshed = model.calibration_
+    assert refreshed != calibration
+    model.forget_class(3)
+    assert model.calibration_ == refreshed
+    model.forget_class(4)  # less than half of the samples are left
+    assert model.calibration_ != refreshed
+
+
+def test_corrections_refresh_where_every_change_does():
+    model = fitted().partial_fit(NEW[:20] * [1, -1, 1, -1], [7] * 20)
+    for change in (lambda one: one.merge_classes([7, 1], 7), lambda one: one.forget_class(0)):
+        before = model.calibration_
+        change(model)
+        assert model.calibration_ != before
 
 
 # --- Correcting ---

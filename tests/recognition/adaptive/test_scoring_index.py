@@ -8,7 +8,7 @@ import pytest
 
 from openworld import AdaptiveMetric, OpenWorldRecognizer, load, save
 from openworld.index import choice
-from openworld.recognition.adaptive.scoring import ScoreIndex
+from openworld.recognition.adaptive.scoring_index import ScoreIndex
 
 pytest.importorskip("faiss")
 
@@ -93,10 +93,31 @@ def test_the_index_follows_what_is_learnt(models):
     assert np.mean(indexed.predict(samples) == extra - 10_000) > 0.9
 
 
+def test_classes_that_are_forgotten_or_merged_are_not_found(models, tmp_path):
+    """Ten classes around one place become one, and all but one of those around another are forgotten."""
+    indexed, plain = map(deepcopy, models)
+    kept = indexed._current().index
+    nearest = np.argsort(np.linalg.norm(MEANS[:N_CLASSES] - MEANS[[0, 500], np.newaxis], axis=2), axis=1)
+    merged, forgotten = nearest[:, :10].tolist()
+    for one in (indexed, plain):
+        one.merge_classes(merged, into=-5)
+        for label in forgotten[1:]:
+            one.forget_class(label)
+    assert indexed._current().index is kept
+    assert_same(indexed, plain)
+    samples = MEANS[[*merged, *forgotten]].astype(np.float32)
+    assert not set(indexed.judge(samples).nearest.ravel().tolist()) & {*merged, *forgotten[1:]}
+    assert_same(indexed, plain, samples)
+    save(indexed, tmp_path / "model.ow")
+    assert_same(load(tmp_path / "model.ow"), plain)
+
+
 def test_a_saved_index_is_not_trained_again(models, tmp_path, monkeypatch):
     indexed, _ = models
     save(indexed, tmp_path / "model.ow")
-    monkeypatch.setattr("openworld.recognition.adaptive.scoring.train", lambda *given: pytest.fail("trained"))
+    monkeypatch.setattr(
+        "openworld.recognition.adaptive.scoring_index.train", lambda *given: pytest.fail("trained")
+    )
     for mapped in (False, True):
         loaded = load(tmp_path / "model.ow", mapped=mapped)
         found, expected = vars(loaded.judge(SAMPLES)), vars(indexed.judge(SAMPLES))

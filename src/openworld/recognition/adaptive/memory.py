@@ -160,13 +160,13 @@ class Derived:
     previous: ScoringModel | None = None
     changed: frozenset[Any] = frozenset()
 
-    def after_learning(self, labels: Iterable[Any]) -> Derived:
-        """Return what is left after samples of some classes were learned."""
+    def after_change(self, labels: Iterable[Any]) -> Derived:
+        """Return what is left after some classes were learned, merged or forgotten."""
         changed = self.changed.union(map(as_key, labels))
         return replace(self, model=None, previous=self.model or self.previous, changed=changed)
 
     def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
-        """Return a function that undoes what learning these classes does to the scoring model in place."""
+        """Return a function that undoes what a change of these classes does to the scoring model in place."""
         model = self.model or self.previous
         return in_turn([] if model is None else [model.restorer(map(as_key, labels))])
 
@@ -232,12 +232,13 @@ class ClassMemoryMixin:
         return self._learn(samples[:0], self.classes_[:0], samples)
 
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]) -> Self:
-        derived = self._derived.after_learning(np.unique(labels))
-        if not len(samples) and not self.refresh_growth:
-            derived = Derived()
         self.memory_.add(samples, labels, unknowns)  # all or nothing
-        self._derived = derived
+        self._changed(np.unique(labels))
         return self
+
+    def _changed(self, labels: Iterable[Any]) -> None:
+        """Drop what was computed from these classes, or all of it where every change refreshes."""
+        self._derived = self._derived.after_change(labels) if self.refresh_growth else Derived()
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
@@ -250,7 +251,7 @@ class ClassMemoryMixin:
         if label in self.statistics_ and len(self.statistics_) <= 1:
             raise ValueError("OpenWorldRecognizer needs at least 1 class; the last one cannot go.")
         self.memory_.forget(label)
-        self._derived = Derived()
+        self._changed([label])
 
     def rename_class(self, old: Any, new: Any) -> None:
         """Give a class another name that no class has yet."""
@@ -263,7 +264,7 @@ class ClassMemoryMixin:
         parts = list(dict.fromkeys(as_key(label) for label in labels))
         self._check_new_label(into)
         self.memory_.merge(parts, into)
-        self._derived = Derived()
+        self._changed([*parts, into])
 
     def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
         """Return a function that undoes the next change of these classes, to the last bit."""
@@ -320,7 +321,8 @@ class ClassMemoryMixin:
         """Compute the scoring model; metric and calibration too, where the samples have grown enough."""
         n_samples, derived = float(self.statistics_.counts.sum()), self._derived
         calibration, previous = derived.calibration, derived.previous
-        if calibration is None or n_samples > (1 + self.refresh_growth) * derived.n_samples:
+        most, least = max(n_samples, derived.n_samples), min(n_samples, derived.n_samples)
+        if calibration is None or most > (1 + self.refresh_growth) * least:
             whitening = Whitening.of(self.statistics_, self.metric_.power)
             calibration, previous = self.memory_.calibrate(whitening, self.objective), None
             self.metric_.whitening_ = whitening

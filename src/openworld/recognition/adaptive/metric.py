@@ -8,13 +8,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.blas import strmm
+from scipy.linalg.lapack import strtri
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.recognition.adaptive.representation import Representation
+from openworld.recognition.blas import one_blas_thread
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.validation import check_labels
 
@@ -54,17 +56,20 @@ class Whitening:
 
         The covariance is shrunk by the OAS estimate to some power: 1 estimates the covariance best; less
         shrinks more, which may tell classes apart better.
+
+        The scatter is rounded to float32 first and the map computed on one thread: a model file that has the
+        scatter in float32 and no map gives the same map.
         """
         n_classes, n_samples = len(statistics), float(statistics.counts.sum())
         degrees = max(n_samples - n_classes, 1.0)
-        covariance = statistics.scatter / degrees
+        covariance = statistics.scatter.astype(np.float32).astype(np.float64)
+        covariance /= degrees
         shrinkage = oracle_approximating_shrinkage(covariance, degrees) ** power
-        root = _root(covariance, shrinkage)
-        identity = np.eye(len(root), dtype=np.float32)
-        inverse = solve_triangular(root, identity, lower=True, trans="T", check_finite=False)
+        with one_blas_thread():
+            inverse, _ = strtri(_root(covariance, shrinkage), lower=True, overwrite_c=True)
         center = (center_weights(statistics.counts) @ statistics.means).astype(np.float32)
         per_sample = (1 - shrinkage) / degrees
-        return cls(center, np.ascontiguousarray(inverse, dtype=np.float32), shrinkage, per_sample)
+        return cls(center, np.ascontiguousarray(inverse.T), shrinkage, per_sample)
 
     def __call__(self, represented: Floats) -> Floats:
         """Whiten represented samples, shape (n, L)."""

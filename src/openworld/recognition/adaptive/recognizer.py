@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -10,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.choice import choose_metric
@@ -20,6 +20,7 @@ from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.representation import preprocessed
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.adaptive.scoring import all_scores, best_scores
+from openworld.recognition.blas import one_blas_thread
 from openworld.recognition.locking import thread_safe
 from openworld.recognition.recognizer import Judgement
 from openworld.recognition.threshold import MinOpenWorldError, Objective
@@ -75,7 +76,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     reservoir_size : int, default=12
         Samples of each class kept for calibration; up to 1,200 in all while there are few classes.
     refresh_growth : float, default=0.0
-        Relative growth of the number of samples that triggers a refresh of metric and threshold. 0 refreshes
+        Relative change of the number of samples that triggers a refresh of metric and threshold. 0 refreshes
         after every change, so that the model depends only on what was learned; 0.1 spreads the cost.
     learn_unknowns : bool, default=False
         Whether `fit` and `partial_fit` accept samples with the unknown label, as `learn_unknown` does.
@@ -190,8 +191,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
                 raise ValueError(
                     f"OpenWorldRecognizer needs at least 2 samples to start with; got {len(samples)} sample."
                 )
-            # Threads that wait for each other's share of a small product cost several times the work.
-            with threadpool_limits(1 if samples.size <= _FEW_VALUES else None, "blas"):
+            with one_blas_thread() if samples.size <= _FEW_VALUES else nullcontext():
                 self._learn_starting_classes(samples, labels, unknowns)
         return self
 

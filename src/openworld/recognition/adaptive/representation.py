@@ -105,17 +105,18 @@ class Representation:
 
     @cached_property
     def rows(self) -> Floats:
-        """The rows P of the lift, as columns: shape (n_features, n_lifted), one more if standardized."""
+        """The rows P of the lift, as columns: shape (n_features, n_lifted), one more if standardized.
+
+        They are float16 numbers, which take half the room in a model file.
+        """
         random, n = np.random.default_rng(self.seed), self._n_directions
-        if (
-            n > _LARGEST_BLOCK or not self.n_lifted
-        ):  # Gaussian rows of so many values are nearly orthogonal anyway
-            return np.asarray(random.standard_normal((n, self.n_lifted), dtype=np.float32))
+        if n > _LARGEST_BLOCK or not self.n_lifted:  # Gaussian rows of so many values are nearly orthogonal
+            return _rounded(random.standard_normal((n, self.n_lifted), dtype=np.float32))
         blocks = []
         for _ in range(0, self.n_lifted, n):
             block, _ = np.linalg.qr(random.standard_normal((n, n), dtype=np.float32))
             blocks.append(block * np.sqrt(random.chisquare(n, n)).astype(np.float32))
-        return np.ascontiguousarray(np.hstack(blocks)[:, : self.n_lifted])
+        return _rounded(np.hstack(blocks)[:, : self.n_lifted])
 
     def with_rows(self, rows: Floats) -> Representation:
         """Return the same map with the rows of the lift given, as a model file has them, and not drawn."""
@@ -176,6 +177,10 @@ class Representation:
         rooted /= np.maximum(length, 1e-30)
         np.copysign(sizes, X, out=sizes)
         return rooted
+
+
+def _rounded(rows: Floats) -> Floats:
+    return np.asarray(rows.astype(np.float16, order="C"), dtype=np.float32)
 
 
 def preprocessed(preprocessing: Any, X: NDArray[Any]) -> NDArray[Any]:

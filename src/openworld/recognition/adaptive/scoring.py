@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.index import InvertedLists, Training, candidates, is_approximate, train
+from openworld.index import is_approximate
 from openworld.index.growing_rows import GrowingRows, in_turn
 from openworld.recognition.adaptive.calibration import ScoreCalibration, two_largest
 from openworld.recognition.adaptive.held_out import HeldOut
@@ -18,6 +18,7 @@ from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, cen
 from openworld.recognition.adaptive.radial import lengths_of, radial_factor, radii_of
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
+from openworld.recognition.adaptive.scoring_index import ScoreIndex
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.validation import as_array
 
@@ -29,7 +30,7 @@ _TIGHTNESS_SAMPLES = 6000
 _FEW, _MANY = 16, 64  # so few of so many scores are quicker to look for one after the other
 # Samples are worked on so many at a time, and fewer where there are very many classes.
 _CHUNK_ROWS, _CHUNK_SCORES = 1024, 1 << 24
-_CANDIDATES = 8
+_FAR = 100.0  # a penalty with which no sample is near
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class ScoringModel:
         the others: its mean, for a score by distance; otherwise the direction of its mean, with the length
         that the number of its samples asks for.
     rows : array of shape (K,)
-        The row of each class in `vectors`.
+        The row of each class in `vectors`; rows of classes forgotten since are zeros.
     penalties : array of shape (K,)
         What the tightness of each class takes off its similarity.
     factors : array of shape (K,)
@@ -93,8 +94,8 @@ class ScoringModel:
 
     @cached_property
     def _positions(self) -> NDArray[np.intp]:
-        """The class of each row in `vectors`."""
-        positions = np.empty(len(self.vectors), dtype=np.intp)
+        """The class of each row in `vectors`; K for a row that no class has any more."""
+        positions = np.full(len(self.vectors), len(self.rows), dtype=np.intp)
         positions[self.rows] = np.arange(len(self.rows))
         return positions
 
@@ -234,27 +235,54 @@ def make_scoring_model(
         vectors.rows[rows[new]], factors[new] = whitened, own_factors
     else:
         vectors.rows[rows[new]], factors[new] = unit(whitened) * own_factors[:, np.newaxis], 1
-    per_class = int(np.clip(_TIGHTNESS_SAMPLES // len(classes), 4, reservoir.per_class))
-    samples, codes = reservoir.samples(classes[new], per_class)
-    several = counts[codes] > 1.5
-    shown = metric.whitening_(metric.representation_(samples[several])) if several.any() else whitened[:0]
-    # The metric in force has not seen what was learned since it was made.
-    shares, per_sample = np.zeros(len(counts)), 0.0
-    if previous is None:
-        shares, per_sample = center_weights(counts), metric.whitening_.per_sample
-    held_out = HeldOut(shown, codes[several], whitened, counts, shares, per_sample)
-    own = calibration.similarities(held_out.own(), whitened.shape[1])[:, 0]
-    penalties[new] = calibration.penalties(own, codes[several], len(counts))
+    penalties[new] = 0
+    if calibration.weight:
+        per_class = int(np.clip(_TIGHTNESS_SAMPLES // len(classes), 4, reservoir.per_class))
+        shown = reservoir.samples(classes[new], per_class)
+        penalties[new] = _tightness(metric, calibration, whitened, counts, *shown, fresh=previous is None)
     radii = radii_of(lengths, classes)
-    index = previous.index if previous is not None else None
-    if index is not None:
-        changed_rows = np.sort(rows[new])
-        index.update(changed_rows, vectors.rows[changed_rows], _by_row(penalties, rows)[changed_rows])
+    index, left = None, _rows_left(previous, metric.statistics_, changed)
+    vectors.rows[left] = 0
+    if previous is not None and previous.index is not None:
+        index, moved = previous.index, np.sort(np.concatenate([rows[new], left]))
+        index.update(moved, vectors.rows[moved], by_row(penalties, rows, len(vectors))[moved])
     elif previous is None and not calibration.by_distance and is_approximate("auto", len(classes)):
-        index = ScoreIndex(vectors.rows, _by_row(penalties, rows))
+        index = ScoreIndex(vectors.rows, by_row(penalties, rows, len(vectors)))
     return ScoringModel(
         classes, metric.whitening_, vectors, rows, penalties, factors, radii, calibration, index
     )
+
+
+def _tightness(
+    metric: AdaptiveMetric,
+    calibration: ScoreCalibration,
+    means: Floats,
+    counts: Doubles,
+    samples: NDArray[Any],
+    codes: Rows,
+    *,
+    fresh: bool,
+) -> Doubles:
+    """Return the penalties of classes with these whitened means, from samples of theirs.
+
+    A metric that is not fresh has not seen what was learned of them: there is nothing to leave out.
+    """
+    several = counts[codes] > 1.5
+    shown = metric.whitening_(metric.representation_(samples[several])) if several.any() else means[:0]
+    shares, per_sample = np.zeros(len(counts)), 0.0
+    if fresh:
+        shares, per_sample = center_weights(counts), metric.whitening_.per_sample
+    held_out = HeldOut(shown, codes[several], means, counts, shares, per_sample)
+    own = calibration.similarities(held_out.own(), means.shape[1])[:, 0]
+    return calibration.penalties(own, codes[several], len(counts))
+
+
+def _rows_left(previous: ScoringModel | None, statistics: ClassStatistics, changed: Set[Any]) -> Rows:
+    """Return the rows of a previous model whose classes are no longer there."""
+    gone = [label for label in changed if label not in statistics]
+    if previous is None or not gone:
+        return np.empty(0, dtype=np.intp)
+    return np.asarray(previous.rows[np.isin(previous.classes, as_array(gone))])
 
 
 def _kept_of(
@@ -293,9 +321,9 @@ def _one_by_one(scores: Floats, n: int) -> tuple[NDArray[np.intp], Floats]:
     return found, largest
 
 
-def _by_row(penalties: Floats, rows: NDArray[np.intp]) -> Floats:
-    """Return the penalties in the order of the rows."""
-    ordered = np.empty_like(penalties)
+def by_row(penalties: Floats, rows: Rows, n_rows: int) -> Floats:
+    """Return the penalties in the order of the rows; rows that no class has are far from everything."""
+    ordered = np.full(n_rows, _FAR, dtype=np.float32)
     ordered[rows] = penalties
     return ordered
 
@@ -328,63 +356,3 @@ def best_scores(
                 yield scores, radial, None
         else:
             yield found[0], 1.0, found[1]
-
-
-class ScoreIndex:
-    """Vectors of classes with their penalties, in inverted lists.
-
-    The largest score ``s = x v - p`` of a direction x is the smallest distance between x with a zero appended
-    and v with ``sqrt(q - q_0)`` appended, where ``q = 2 p - |v|^2`` and q_0 is the least of these: its square
-    is ``1 - q_0 - 2 s``.
-
-    Parameters
-    ----------
-    vectors : array of shape (K, L)
-    penalties : array of shape (K,)
-    training : Training, optional
-        Of an index that was saved; by default it is computed.
-    """
-
-    def __init__(self, vectors: Floats, penalties: Floats, training: Training | None = None) -> None:
-        self._least = float(_excess(vectors, penalties).min())
-
-        def appended(rows: Any) -> Floats:
-            return self._appended(vectors[rows], penalties[rows])
-
-        self._lists = InvertedLists(training or train(appended, len(vectors)), appended)
-
-    @property
-    def training(self) -> Training:
-        """What a later index of these means need not compute again."""
-        return self._lists.training
-
-    def _appended(self, vectors: Floats, penalties: Floats) -> Floats:
-        # A class learned later may have a smaller excess; it is then found as if it had the least one.
-        last = np.sqrt(np.maximum(_excess(vectors, penalties) - self._least, 0))
-        return np.ascontiguousarray(np.column_stack([vectors, last]), dtype=np.float32)
-
-    def update(self, rows: Rows, vectors: Floats, penalties: Floats) -> None:
-        """Put other vectors into these rows, which are in ascending order; those behind the last are new."""
-        vectors, new = self._appended(vectors, penalties), rows >= len(self.training.lists)
-        if not new.all():
-            self._lists.replace(rows[~new], vectors[~new])
-        self._lists.add(vectors[new])
-
-    def restorer(self, rows: Rows) -> Callable[[], None]:
-        """Return a function that undoes the next update of these rows."""
-        return self._lists.restorer(rows)
-
-    def largest(self, directions: Floats, n: int, threshold: float) -> Rows:
-        """Return the rows of some classes, the n with the largest scores among them, shape (n_samples, k).
-
-        Where there are fewer, the row is -1. Samples none of whose scores is above the threshold are looked
-        up in more lists, except in those that hold none above it either.
-        """
-        seen = np.column_stack([directions, np.zeros(len(directions), dtype=np.float32)])
-        boundary = np.sqrt(max(1 - self._least - 2 * threshold, 0.0))
-        n = min(n, len(self.training.lists))
-        return candidates(self._lists, seen, n, float(boundary), max(_CANDIDATES, n + 1))[1]
-
-
-def _excess(vectors: Floats, penalties: Floats) -> Floats:
-    return np.asarray(2 * penalties - np.einsum("ij,ij->i", vectors, vectors))
