@@ -24,6 +24,8 @@ from openworld.service.world_event import EventOutcome
 # Two classes of two samples are left where others were forgotten.
 pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")
 
+pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")  # all classes but one may go
+
 RANDOM = np.random.default_rng(3)
 CENTERS = RANDOM.normal(size=(8, 3)) * 10
 PROBE = (np.repeat(CENTERS, 2, axis=0) + RANDOM.normal(size=(16, 3))).astype(np.float32)
