@@ -55,7 +55,9 @@ def test_a_cluster_that_somebody_else_named_says_so_and_asks_no_more(site: Any, 
     site.world.labels.label(site.world.pool.ids(PoolFilter(cluster=1)), "triangle", "Ann")
     site.world.clusters.release(1, "Ann")
     page.clock.fast_forward(6000)  # the next time that the page asks for the cluster
-    expect(page.locator("#gone")).to_contain_text("someone else named or dismissed it")
+    expect(page.locator("#gone")).to_contain_text(
+        "Nothing is left in this cluster. Ann named it “triangle” meanwhile."
+    )
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.clock.fast_forward(60_000)
@@ -73,3 +75,61 @@ def test_a_held_cluster_is_not_dismissed_in_the_list(site: Any, tabs: Any) -> No
     page.keyboard.press("x")
     expect(page.locator(".toast")).to_contain_text("Cluster 1 is held by Ann: deselect it first.")
     expect(page.locator("#ask")).to_have_count(0)
+
+
+def test_both_name_one_cluster_and_the_second_is_told_by_whom(site: Any, tabs: Any) -> None:
+    bob = tabs(site, "Bob")
+    bob.allowed += ["409 (Conflict)", "404 (Not Found)"]
+    page = bob.open("/unknowns/group?cluster=1")
+    expect(page.get_by_label("What is it?")).to_be_enabled()
+    page.route("**/v1/clusters/1/lease", lambda route: route.abort())  # Bob's page hears of nothing
+    bob.allowed.append("ERR_FAILED")
+    site.world.clusters.release(1, "Bob")  # he was idle for too long
+    site.world.labels.label(site.world.pool.ids(PoolFilter(cluster=1)), "triangle", "Ann")
+    page.get_by_label("What is it?").fill("wedge")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**cluster=2")
+    refusal = page.locator(".toast.error")
+    expect(refusal).to_contain_text("Not done: learning “wedge” from 14 samples.")
+    expect(refusal).to_contain_text("was labeled 'triangle' by Ann before, not 'wedge'.")
+    assert [event.who for event in site.world.history.events()] == ["Ann"]
+
+
+def test_both_give_one_cluster_the_same_name(site: Any, tabs: Any) -> None:
+    bob = tabs(site, "Bob")
+    bob.allowed.append("ERR_FAILED")
+    page = bob.open("/unknowns/group?cluster=1")
+    expect(page.get_by_label("What is it?")).to_be_enabled()
+    page.route("**/v1/clusters/1/lease", lambda route: route.abort())
+    site.world.clusters.release(1, "Bob")
+    site.world.labels.label(site.world.pool.ids(PoolFilter(cluster=1)), "triangle", "Ann")
+    page.get_by_label("What is it?").fill("triangle")
+    page.keyboard.press("Enter")
+    expect(page.locator("#outcome")).to_contain_text(
+        "Nothing was left to do: they are labeled “triangle” already."
+    )
+    assert [event.who for event in site.world.history.events()] == ["Ann"]
+
+
+def test_what_somebody_else_names_while_one_looks_is_seen_at_once(site: Any, tabs: Any) -> None:
+    bob = tabs(site, "Bob")
+    bob.allowed.append("404 (Not Found)")
+    page = bob.open("/unknowns/group?cluster=1")
+    expect(page.get_by_label("What is it?")).to_be_enabled()
+    site.world.clusters.release(1, "Bob")  # he was idle for too long
+    site.world.labels.dismiss(site.world.pool.ids(PoolFilter(cluster=1)), "bad input", "Ann")
+    expect(page.locator("#gone")).to_contain_text("Ann dismissed it meanwhile.")
+    expect(page.get_by_label("What is it?")).to_be_disabled()
+
+
+def test_undo_of_what_another_admin_undid_says_who_did(site: Any, tabs: Any) -> None:
+    bob = tabs(site, "Bob")
+    bob.allowed.append("422 (Unprocessable")
+    site.world.labels.label(site.world.pool.ids(PoolFilter(cluster=1)), "triangle", "Ann")
+    page = bob.open("/history")
+    page.route("**/v1/events", lambda route: route.abort())
+    expect(page.locator("#events li")).to_contain_text("labeled 14 as “triangle”")
+    site.world.history.undo("Ann")
+    page.locator("#events").get_by_role("button", name="Undo").click()
+    expect(page.locator(".toast.error")).to_contain_text("Event 1 is undone already, by Ann (event 2).")
+    assert [event.kind for event in site.world.history.events()] == ["undo", "label"]

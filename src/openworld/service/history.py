@@ -68,8 +68,14 @@ class History:
             if header.kind == UndoEvent.kind:
                 return self.redo(who, wanted)
             if wanted not in can_be_undone(headers):
-                raise Refused(f"Event {wanted} is not in effect, so it cannot be undone.")
+                raise Refused(self._why_not_in_effect(wanted))
             return self._log.append(UndoEvent(of=header.kind), who, undoes=wanted)
+
+    def _why_not_in_effect(self, event_id: int) -> str:
+        by = undone_by(self._log.headers).get(event_id)
+        if by is None:
+            return f"Event {event_id} is not in effect, so it cannot be undone."
+        return f"Event {event_id} is undone already, by {self._log.header(by).who} (event {by})."
 
     def next_to_undo(self, who: str) -> int | None:
         """Return the event that `undo` takes by default."""

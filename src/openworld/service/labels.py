@@ -147,7 +147,7 @@ class Labels:
             excluded = set(without)
             ids = [i for i in members if i not in excluded]
             if not ids:
-                raise NotFound(f"Cluster {cluster_id} has no samples to label.")
+                raise NotFound(f"Nothing is left in cluster {cluster_id}: others labeled or dismissed it.")
             return self.label(ids, label, who)
 
     def accept(self, sample_id: int, label: str, who: str) -> EventOutcome:
@@ -161,8 +161,8 @@ class Labels:
             for sample in found:
                 if sample.label not in (None, name):
                     raise Conflict(
-                        f"Sample {sample.id} was labeled {sample.label!r} by {sample.who}, not {name!r}: "
-                        "undo that label first."
+                        f"Sample {sample.id} was labeled {sample.label!r} by {sample.who} before, not "
+                        f"{name!r}. If that is wrong, undo it, or move the sample on the page of its class."
                     )
             if kind is AcceptEvent and name not in self._names():
                 raise NotFound(f"There is no class {name!r} yet: label the sample to make one.")

@@ -30,12 +30,19 @@ export function hold(cluster) {
     if (isLocked() === free) lock(!free);
   }
 
-  /** Somebody else has dealt with the cluster: nothing is left to do or to ask for. */
-  function gone() {
+  /** Somebody else has dealt with the cluster: say who and how; nothing is left to do or to ask for. */
+  async function gone() {
+    document.body.removeEventListener("news", lease);
     allow(false, "nothing is left here");
-    document.getElementById("gone").hidden = false;
+    const first = document.querySelector("#grid [data-id]")?.dataset.id;
+    const sample = first && await fetch(`/v1/samples/${first}`).then(response => (response.ok ? response.json() : null)).catch(() => null);
+    const deed = { labeled: `named it “${sample?.label}”`, dismissed: "dismissed it" }[sample?.state];
+    const place = document.getElementById("gone");
+    place.querySelector("span").textContent = deed ? `${sample.who} ${deed} meanwhile.` : "It was clustered again, or became known, meanwhile.";
+    place.hidden = false;
   }
 
+  document.body.addEventListener("news", lease); // others may have dealt with it
   addEventListener("pagehide", () => {
     clearTimeout(timer);
     if (held) fetch(address, { method: "DELETE", keepalive: true }).catch(() => {});

@@ -3,6 +3,7 @@
 import { perform, settled, takeBack, waiting } from "./outbox.js";
 import { SHOWN, failed, toast } from "./toasts.js";
 
+const REFUSALS = "openworld.refusals";
 const STORE = "openworld.outcome"; // the last outcome, so that the next page goes on showing it
 const LONGEST_PAUSE = 10000, NOTICEABLE = 400;
 
@@ -39,14 +40,14 @@ const WORDS = {
 const RESCORES = new Set(["label", "accept", "learn", "feedback", "rename", "merge", "forget", "objective", "activate", "undo", "redo"]);
 
 function words(outcome, body, recognized) {
-  if (outcome.event_id === null) return "Nothing was left to do.";
+  if (outcome.event_id === null) return `Nothing was left to do: ${outcome.kind === "label" && body?.label ? `they are labeled “${body.label}” already` : "it is so already"}.`;
   const said = WORDS[outcome.kind]?.(outcome, body ?? {}) ?? "Done.";
   return recognized ? `${said} ${plural(recognized, "more sample")} ${recognized === 1 ? "is" : "are"} recognized now.` : said;
 }
 
 /** Show an outcome, here and on the pages that follow, and then how many samples became known. */
 async function show(outcome, body, until = Date.now() + SHOWN) {
-  if (outcome.event_id === null && document.getElementById("outcome")) return; // sent twice: keep the Undo
+  if (outcome.event_id === null && document.getElementById("outcome")?.dataset.version) return; // sent twice: keep the Undo
   const action = outcome.kind === "undo" ? { name: "Redo", run: redo } : { name: "Undo", run: () => undo(outcome.event_id) };
   keep(outcome, body, until);
   const message = toast(words(outcome, body), {
@@ -74,6 +75,14 @@ const keep = (outcome, body, until = Date.now() + SHOWN) => {
   sessionStorage.setItem(STORE, JSON.stringify({ outcome, body: { label, into, objective }, until }));
 };
 const forget = () => sessionStorage.removeItem(STORE);
+
+const refusals = () => JSON.parse(sessionStorage.getItem(REFUSALS) ?? "[]");
+
+/** Show what was refused after its page was left, here and on the pages that follow, until a person closes it. */
+function showRefusals() {
+  if (refusals().length)
+    toast(refusals().join(" "), { id: "refusals", kind: "error", stay: true, closed: () => sessionStorage.removeItem(REFUSALS) });
+}
 
 /** Send a request; go to another page, or show its outcome here. Resolves to whether it succeeded. */
 export async function act(asked, then = null) {
@@ -126,12 +135,15 @@ export function watch() {
   document.addEventListener("outbox:answer", ({ detail: { request: done, answer } }) => {
     if (done.cluster) fetch(`/v1/clusters/${done.cluster}/lease`, { method: "DELETE" }).catch(() => {});
     if (answer.ok) {
-      if (done.late || done.behind) show(answer.data, done.body);
-      return;
+      return done.late || done.behind ? show(answer.data, done.body) : undefined;
     }
-    if (done.behind) document.getElementById("outcome")?.remove();
-    failed(`Not done: ${done.title}. ${answer.data.detail ?? `The server answered ${answer.status}.`}`);
+    const refusal = `Not done: ${done.title}. ${answer.data.detail ?? `The server answered ${answer.status}.`}`;
+    if (!done.behind) return failed(refusal);
+    document.getElementById("outcome")?.remove();
+    sessionStorage.setItem(REFUSALS, JSON.stringify([...refusals(), refusal]));
+    return showRefusals();
   });
+  showRefusals();
   const before = JSON.parse(sessionStorage.getItem(STORE) ?? "null");
   if (before && before.until > Date.now() && !waiting().length) show(before.outcome, before.body, before.until);
 }
