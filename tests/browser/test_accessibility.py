@@ -76,7 +76,7 @@ def test_axe_finds_nothing_on_any_page(busy: Any, tabs: Any) -> None:
             page.get_by_label("What is it?").fill("sqare")
             page.locator("#preview .warning").wait_for()
         if path == "/docs":  # one template makes all operations: a few take a tenth of the time
-            page.evaluate("[...document.querySelectorAll('.operation')].slice(8).forEach(one => one.remove())")
+            page.evaluate("[...document.querySelectorAll('.operation')].slice(8).forEach(e => e.remove())")
         problems += _problems(page, path)
     assert problems == []
 
