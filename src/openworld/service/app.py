@@ -117,6 +117,7 @@ def create_app(world: World, settings: ServiceSettings, *, close_world: bool = F
         app.include_router(router)
     app.include_router(page_router(), include_in_schema=False)
     add_handlers(app, problem_page)
+    app.add_middleware(recognize.ArrayRequests)
     app.add_middleware(RequestBodies, service=state)
     app.add_middleware(
         Protection,

@@ -209,8 +209,13 @@ def _end_with_parent() -> None:
 
 
 class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
-    """A connection that closes if a request does not arrive in time; the response may take any time."""
+    """A connection that closes if a request does not arrive in time; the response may take any time.
 
+    One timer checks the deadline, which moves with each step of a request: setting a timer costs more than
+    the rest of a step.
+    """
+
+    _deadline: float | None = None
     _timer: asyncio.TimerHandle | None = None
     _is_in_body = False
 
@@ -221,7 +226,8 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
 
     def connection_lost(self, error: Exception | None) -> None:
         """Stop the timer."""
-        self._stop_waiting()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
@@ -242,23 +248,26 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Stop the timer: the request is complete."""
+        """Remove the deadline: the request is complete."""
         self._is_in_body = False
-        self._stop_waiting()
+        self._deadline = None
         super().on_message_complete()
 
     def _wait(self, seconds: float) -> None:
-        self._stop_waiting()
-        self._timer = self.loop.call_later(seconds, self._close)
+        self._deadline = self.loop.time() + seconds
+        if self._timer is None:
+            self._timer = self.loop.call_later(min(HEADER_SECONDS, BODY_SECONDS), self._look)
 
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _close(self) -> Any:
-        if not self.transport.is_closing():
+    def _look(self) -> None:
+        """Close the connection if the deadline has passed, or look again later."""
+        self._timer = None
+        if self._deadline is None or self.transport.is_closing():
+            return
+        left = self._deadline - self.loop.time()
+        if left <= 0:
             self.transport.close()
+        else:
+            self._timer = self.loop.call_later(left, self._look)
 
 
 # -- logs -----------------------------------------------------------------------------------------
