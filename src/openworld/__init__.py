@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from openworld.recognition import (
         F1,
         AdaptiveMetric,
+        AdjustableRecognizer,
         Calibration,
         ClassStatistics,
         CrossClassValidation,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "F1",
     "AdaptiveMetric",
+    "AdjustableRecognizer",
     "AsyncClient",
     "Calibration",
     "ClassStatistics",

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from openworld import (
+    AdjustableRecognizer,
     EditableRecognizer,
     EuclideanMetric,
     NearestClassMean,
@@ -16,6 +17,7 @@ from openworld import (
     SoftmaxThreshold,
 )
 from openworld.baselines.linear_svm import LinearSVM
+from openworld.recognition import is_adjustable
 
 X, Y = load_iris(return_X_y=True)
 EDITABLE = [
@@ -35,13 +37,21 @@ def members(protocol):
 
 @pytest.mark.parametrize(
     ("recognizer", "protocol"),
-    [(LinearSVM(), Recognizer), *((r, EditableRecognizer) for r in EDITABLE)],
+    [
+        (LinearSVM(), Recognizer),
+        *((r, EditableRecognizer) for r in EDITABLE),
+        (EDITABLE[-1], AdjustableRecognizer),
+    ],
     ids=lambda part: getattr(part, "__name__", type(part).__name__),
 )
 def test_a_fitted_recognizer_has_every_member_of_the_protocol(recognizer, protocol):
     model = recognizer.fit(X, Y)
     assert {"judge", "refresh", "threshold_", "classes_"} <= members(Recognizer) < members(EditableRecognizer)
     assert [name for name in members(protocol) if not hasattr(model, name)] == []
+
+
+def test_only_a_recognizer_that_calibrates_itself_can_be_adjusted():
+    assert [is_adjustable(recognizer) for recognizer in EDITABLE] == [False, False, False, True]
 
 
 @every_editable

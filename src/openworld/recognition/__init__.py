@@ -11,7 +11,13 @@ from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.metric.ncm import EuclideanMetric, NCMMetric
 from openworld.recognition.nearest_class_mean import NearestClassMean, SoftmaxThreshold
 from openworld.recognition.nearest_non_outlier import NearestNonOutlier
-from openworld.recognition.recognizer import EditableRecognizer, Judgement, Recognizer
+from openworld.recognition.recognizer import (
+    AdjustableRecognizer,
+    EditableRecognizer,
+    Judgement,
+    Recognizer,
+    is_adjustable,
+)
 from openworld.recognition.threshold import (
     F1,
     Calibration,
@@ -27,6 +33,7 @@ from openworld.recognition.threshold import (
 __all__ = [
     "F1",
     "AdaptiveMetric",
+    "AdjustableRecognizer",
     "Calibration",
     "ClassStatistics",
     "ColdStartRecognizer",
@@ -45,5 +52,6 @@ __all__ = [
     "Recognizer",
     "SoftmaxThreshold",
     "best_threshold",
+    "is_adjustable",
     "parse_objective",
 ]

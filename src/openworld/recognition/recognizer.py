@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.threshold import Objective
 
 Floats = NDArray[np.float64]
 
@@ -154,3 +155,26 @@ class EditableRecognizer(Recognizer, Protocol):
         ...
 
     def __add__(self, other: Self) -> Self: ...
+
+
+class AdjustableRecognizer(EditableRecognizer, Protocol):
+    """A recognizer with an operating point: its threshold follows an objective and known unknowns."""
+
+    objective: Objective
+
+    def set_objective(self, objective: Objective) -> Self:
+        """Move the operating point."""
+        ...
+
+    def with_objective(self, objective: Objective) -> Self:
+        """Return the model at another operating point, to compare."""
+        ...
+
+    def learn_unknown(self, X: ArrayLike) -> Self:
+        """Learn samples that are of no class."""
+        ...
+
+
+def is_adjustable(recognizer: Recognizer) -> TypeGuard[AdjustableRecognizer]:
+    """Tell whether a recognizer has an operating point that can be moved."""
+    return hasattr(type(recognizer), "set_objective")

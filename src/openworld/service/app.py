@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from openworld._version import __version__
 from openworld.features.extractor import load_extractor
 from openworld.model_file import load
-from openworld.recognition import ColdStartRecognizer, OpenWorldRecognizer, parse_objective
+from openworld.recognition import ColdStartRecognizer, is_adjustable, parse_objective
 from openworld.service.api import administration, files, history, labels, pool, recognize
 from openworld.service.api.errors import add_handlers
 from openworld.service.auth import COOKIE, Authenticator, Sessions, session_secret
@@ -64,7 +64,7 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
     if hasattr(model, "get_params") and "refresh_growth" in model.get_params():
         model.set_params(refresh_growth=settings.refresh_growth)
     if hasattr(model, "get_params") and settings.objective is not None:
-        if not isinstance(model, OpenWorldRecognizer):
+        if not is_adjustable(model):
             raise Refused(f"A {type(model).__name__} has no objective: its threshold is fixed.")
         model.set_objective(parse_objective(settings.objective))
     return World.open(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from openworld.recognition import OpenWorldRecognizer, parse_objective
+from openworld.recognition import is_adjustable, parse_objective
 from openworld.service.live_model import Model
 from openworld.service.world_event import LabelTarget, WorldEvent
 from openworld.store import clusters
@@ -123,7 +123,7 @@ class DismissUnknownEvent(DismissEvent):
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn that the samples are of no class."""
-        if not isinstance(model, OpenWorldRecognizer):
+        if not is_adjustable(model):
             raise TypeError(f"A {type(model).__name__} does not learn known unknowns.")
         model.learn_unknown(features)
 
@@ -266,7 +266,7 @@ class ObjectiveEvent(WorldEvent):
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Find the threshold that the objective asks for."""
-        if not isinstance(model, OpenWorldRecognizer):
+        if not is_adjustable(model):
             raise TypeError(f"A {type(model).__name__} has no operating point to move.")
         model.set_objective(parse_objective(self.objective))
 

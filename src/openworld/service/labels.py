@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sqlalchemy import Connection
 
-from openworld.recognition import OpenWorldRecognizer
+from openworld.recognition import is_adjustable
 from openworld.service.event_log import EventLog
 from openworld.service.events import (
     AcceptEvent,
@@ -228,7 +228,7 @@ class Labels:
     def _kind_of_dismissal(self) -> type[DismissEvent]:
         """Return the event that also teaches the model, where the settings and the model allow that."""
         with self._log.model.reading() as (model, _):
-            learns = self._learn_unknowns and isinstance(model, OpenWorldRecognizer)
+            learns = self._learn_unknowns and is_adjustable(model)
         return DismissUnknownEvent if learns else DismissEvent
 
     def erase(self, sample_ids: Sequence[int], who: str) -> EventOutcome:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy.stats import binomtest
 
-from openworld.recognition import OpenWorldRecognizer, parse_objective
+from openworld.recognition import AdjustableRecognizer, is_adjustable, parse_objective
 from openworld.recognition.threshold import Objective
 from openworld.service.event_log import EventLog
 from openworld.service.events import FeedbackEvent, ObjectiveEvent
@@ -221,11 +221,11 @@ class OperatingPoints:
         """Return the operating point in force; with an objective, also what that would change."""
         wanted = None if preview is None else _parsed_objective(preview)
         with self._log.model.reading() as (model, version):
-            objective = str(model.objective) if isinstance(model, OpenWorldRecognizer) else None
+            objective = str(model.objective) if is_adjustable(model) else None
             found = None if wanted is None else self._preview(_adjustable(model), wanted)
             return OperatingPoint(objective, model.threshold_, version, found)
 
-    def _preview(self, model: OpenWorldRecognizer, objective: Objective) -> ObjectivePreview:
+    def _preview(self, model: AdjustableRecognizer, objective: Objective) -> ObjectivePreview:
         pending, recognized, reviewed, truths = self._samples()
         try:
             other = model.with_objective(objective)
@@ -272,8 +272,8 @@ def _parsed_objective(text: str) -> Objective:
         raise Refused(str(error)) from error
 
 
-def _adjustable(model: Model) -> OpenWorldRecognizer:
-    if not isinstance(model, OpenWorldRecognizer):
+def _adjustable(model: Model) -> AdjustableRecognizer:
+    if not is_adjustable(model):
         raise Conflict(f"A {type(model).__name__} has no operating point to move: its threshold is fixed.")
     return model
 
