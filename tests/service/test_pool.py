@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -71,3 +72,38 @@ def test_previews_are_bounded_and_the_thumbnail_takes_their_place(url: str, mode
             ids.append(sample_id)
         assert [world.pool.preview(i) for i in ids] == [b"small"] + [b"large"] * 3
         assert [world.pool.thumbnail(i) for i in ids] == [b"small"] * 4
+
+
+def test_unknown_samples_are_all_kept_by_default(world: World, things: Draw) -> None:
+    ids = _unknown(world, things(5, 30))
+    assert world.clusters.delete_old() == 0
+    assert world.pool.ids() == ids
+
+
+def test_too_many_or_too_old_unknown_samples_are_deleted(url: str, models: Any, things: Draw) -> None:
+    with World.open(url, models("nno"), WorldSettings(max_unknown=10)) as world:
+        ids = _unknown(world, things(5, 30))
+        assert world.clusters.delete_old() == 20
+        assert world.pool.ids() == ids[20:]
+    with World.open(url, settings=WorldSettings(unknown_days=1e-9)) as world:
+        sleep(0.001)  # longer than the age allowed
+        assert world.clusters.delete_old() == 10
+        assert world.pool.ids() == []
+        assert world.clusters.delete_old() == 0
+
+
+def test_what_events_learned_or_people_look_at_is_never_deleted(url: str, models: Any, things: Draw) -> None:
+    with World.open(url, models("nno"), WorldSettings(max_unknown=1, lease_seconds=600)) as world:
+        named, undone, forgotten, rest = (_unknown(world, things(kind, 4)) for kind in (5, 6, 7, 8))
+        world.labels.label(named, "five", "ann")
+        world.labels.label(undone, "six", "ann")
+        world.history.undo("ann")
+        world.labels.label(forgotten, "seven", "ann")
+        world.classes.forget("seven", "ann")
+        (cluster,) = world.clusters.replace([ClusterDraft(rest[:2], rest[0])])
+        world.clusters.lease(cluster, "bob")
+        world.clusters.delete_old()
+        assert set(world.pool.ids()) == {*undone, *forgotten, *rest[:2], rest[-1]}
+        assert world.pool.ids(PoolFilter(state="labeled")) == named
+        redone = world.history.undo("ann")  # the class is known again
+        assert redone.added == ("seven",)

@@ -78,6 +78,8 @@ def open_world(settings: ServiceSettings, model: Any = None) -> World:
             learn_unknowns=settings.learn_unknowns,
             max_recognized=settings.max_recognized,
             recognized_days=settings.recognized_days,
+            max_unknown=settings.max_unknown,
+            unknown_days=settings.unknown_days,
             max_previews=settings.max_previews,
         ),
     )

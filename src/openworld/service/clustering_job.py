@@ -23,6 +23,7 @@ from openworld.store.records import ClusterDraft, PoolFilter
 _PAGE = 10_000
 _ENOUGH_NEW = 0.02  # share of the pool that triggers a run
 _POLLS_PER_SECOND = 4
+_RETENTION_SECONDS = 600.0  # between two looks for samples that are too old, when none arrive
 _FINER = "finer"
 _MAP = "map"
 _log = structlog.get_logger("openworld.clustering")
@@ -120,7 +121,7 @@ class ClusteringJob:
         return {sample: (x, y, None if cluster < 0 else cluster) for sample, x, y, cluster in columns}
 
     def _run(self) -> None:
-        n_new, n_pool, ended = 0, 0, -self._pause
+        n_new, n_pool, ended, looked = 0, 0, -self._pause, monotonic()
         with self._world.notifications.subscribe() as subscription:
             while not self._closing.is_set():
                 notification = subscription.get(1 / _POLLS_PER_SECOND)
@@ -132,9 +133,13 @@ class ClusteringJob:
                     ):  # another server has just clustered
                         n_new, n_pool, ended = 0, notification.data.get("samples", n_pool), monotonic()
                 enough = n_new >= max(MIN_SIZE, _ENOUGH_NEW * n_pool)
-                if not (enough or self._wanted.is_set()) or monotonic() - ended < self._pause:
+                idle = monotonic() - max(ended, looked) > _RETENTION_SECONDS
+                if not (enough or idle or self._wanted.is_set()) or monotonic() - ended < self._pause:
                     continue
                 try:
+                    if idle and not enough and not self._delete_old():
+                        looked = monotonic()
+                        continue
                     with self._world.replicas.lead("cluster") as is_leader:
                         if not is_leader:  # wait for the result of the leader, or for its end
                             continue
@@ -153,6 +158,7 @@ class ClusteringJob:
         started = monotonic()
         self._progress(0, 0)
         try:
+            self._delete_old()
             ids, previous = self._pending()
             with threadpool_limits(1):
                 space = self._space()
@@ -186,6 +192,13 @@ class ClusteringJob:
         self._report("clustering", {"done": len(ids), "total": len(ids)})
         _log.info("clustered", samples=len(ids), clusters=len(found.clusters), seconds=round(seconds, 3))
         return len(ids)
+
+    def _delete_old(self) -> int:
+        """Delete unknown samples that are too old or too many."""
+        n = self._world.clusters.delete_old()
+        if n:
+            _log.info("deleted old unknown samples", samples=n)
+        return n
 
     def _pending(self) -> tuple[NDArray[np.int64], dict[int, list[int]]]:
         """Return the pending samples, and those of each cluster there is."""

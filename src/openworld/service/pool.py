@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import numpy as np
@@ -12,9 +13,10 @@ from sqlalchemy import Connection
 from openworld.service.event_log import EventLog
 from openworld.service.events import MergeClustersEvent, SplitClusterEvent
 from openworld.service.notifications import Notifications
+from openworld.service.settings import WorldSettings
 from openworld.service.validation import Conflict, NotFound, Refused, check_name
 from openworld.service.world_event import EventOutcome
-from openworld.store import Database, clusters, samples
+from openworld.store import Database, clusters, events, samples
 from openworld.store import pool as stored
 from openworld.store.pool import Ids
 from openworld.store.records import ClusterDraft, PoolCluster, PoolFilter, Sample
@@ -133,9 +135,9 @@ class UnknownPool:
 class Clusters:
     """The clusters and their leases."""
 
-    def __init__(self, log: EventLog, notifications: Notifications, lease_seconds: float) -> None:
+    def __init__(self, log: EventLog, notifications: Notifications, settings: WorldSettings) -> None:
         self._log, self._database = log, log.database
-        self._notifications, self._lease_seconds = notifications, lease_seconds
+        self._notifications, self._settings = notifications, settings
 
     def all(self, order: Order = "gain") -> list[PoolCluster]:
         """List the clusters that have pending samples, in the order to look at them."""
@@ -162,11 +164,29 @@ class Clusters:
         self._notifications.publish("clusters", {"clusters": len(ids), "samples": n_samples})
         return ids
 
+    def delete_old(self) -> int:
+        """Delete unknown samples that are too old or too many, by the settings; return how many.
+
+        A sample that an event of the log has ever learned stays: an undone event can be redone, and a class
+        that was forgotten is still learned in every replay.
+        """
+        most, days = self._settings.max_unknown, self._settings.unknown_days
+        if most is None and days is None:
+            return 0
+        before = None if days is None else datetime.now(UTC) - timedelta(days=days)
+        with self._log.exclusive(), self._database.write() as connection:
+            old = set(samples.old_unknown(connection, most, before))
+            if old:
+                for record in events.read_after(connection, 0):
+                    old.difference_update(self._log.event(record).learned)
+            samples.delete_samples(connection, sorted(old))
+        return len(old)
+
     def lease(self, cluster_id: int, who: str) -> PoolCluster:
         """Hold a cluster, or hold it longer; raise `Conflict` where another person holds it."""
         who = check_name(who, "A person")
         with self._database.write() as connection:
-            leased = clusters.lease(connection, cluster_id, who, self._lease_seconds)
+            leased = clusters.lease(connection, cluster_id, who, self._settings.lease_seconds)
         found = self.get(cluster_id)
         if not leased:
             raise Conflict(f"{found.holder or 'Someone else'} holds cluster {cluster_id}.")

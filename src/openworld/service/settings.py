@@ -43,6 +43,9 @@ class WorldSettings:
         Recognized samples that are kept for review: a random share, and those with a smaller membership.
     max_recognized, recognized_days : int, float
         How many of these are kept at most, and for how long, unless a person has reviewed them.
+    max_unknown, unknown_days : int, float, optional
+        How many unknown samples are kept at most, and for how long, unless a person has named them; None
+        keeps all of them.
     learn_unknowns : bool
         Whether dismissed samples count as unknown in calibration.
     max_previews : int
@@ -59,6 +62,8 @@ class WorldSettings:
     keep_below: float = 0.0
     max_recognized: int = 20_000
     recognized_days: float = 30.0
+    max_unknown: int | None = None
+    unknown_days: float | None = None
     learn_unknowns: bool = False
     max_previews: int = 20_000
 
@@ -132,6 +137,12 @@ class ServiceSettings(BaseSettings):
     )
     max_recognized: int = Field(20_000, ge=0, description="Most recognized samples kept for review.")
     recognized_days: float = Field(30.0, gt=0, description="How long they are kept, in days.")
+    max_unknown: int | None = Field(
+        None, ge=1, description="Most unknown samples kept; the oldest are deleted. By default all are kept."
+    )
+    unknown_days: float | None = Field(
+        None, gt=0, description="How long unknown samples are kept, in days. By default for ever."
+    )
     clustering: bool = Field(True, description="Cluster the pool in the background.")
     clustering_seconds: float = Field(5.0, gt=0, description="Shortest time between two clusterings.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -87,7 +87,7 @@ class World:
         self.history = History(log)
         self.labels = Labels(log, self.history, settings)
         self.classes = Classes(log)
-        self.clusters = Clusters(log, self.notifications, settings.lease_seconds)
+        self.clusters = Clusters(log, self.notifications, settings)
         self.keys = ApiKeys(self._database)
         self.rescorer = Rescorer(log, settings, self.notifications)
         self.replicas = Replicas(log, self.notifications)

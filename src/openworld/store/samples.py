@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, case, delete, or_, sele
 from openworld.recognition import Judgement
 from openworld.store.database import Database
 from openworld.store.records import ClassDistance, Kept, Sample, SampleContent, SampleState
-from openworld.store.tables import LARGEST_ID, features, previews, samples, thumbnails
+from openworld.store.tables import LARGEST_ID, clusters, features, previews, samples, thumbnails
 
 Features = NDArray[np.floating[Any]]
 T = TypeVar("T")
@@ -284,18 +284,39 @@ def delete_recognized(connection: Connection, most: int, before: datetime) -> in
     old = select(samples.c.id).where(kept, samples.c.created_at < before)
     surplus = select(samples.c.id).where(kept).order_by(samples.c.id.desc()).offset(most)
     ids = {*connection.execute(old).scalars(), *connection.execute(surplus).scalars()}
-    _delete(connection, sorted(ids))
+    delete_samples(connection, sorted(ids))
     return len(ids)
+
+
+def old_unknown(connection: Connection, most: int | None, before: datetime | None) -> list[int]:
+    """Return the pending samples to delete: stored before a moment, or the oldest of more than `most`.
+
+    Those whose state an event gave, and those of a cluster that a person holds now, stay.
+    """
+    held = select(clusters.c.id).where(clusters.c.held_until > datetime.now(UTC))
+    waiting = and_(
+        samples.c.state == "pending",
+        samples.c.event_id.is_(None),
+        or_(samples.c.cluster_id.is_(None), samples.c.cluster_id.not_in(held)),
+    )
+    pending = select(samples.c.id).where(waiting).order_by(samples.c.id.desc())
+    found: set[int] = set()
+    if before is not None:
+        found.update(connection.execute(pending.where(samples.c.created_at < before)).scalars())
+    if most is not None:
+        found.update(connection.execute(pending.offset(most)).scalars())
+    return sorted(found)
 
 
 def erase(connection: Connection, ids: Sequence[int]) -> None:
     """Delete samples, and overwrite what they held in an SQLite file."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
-    _delete(connection, ids)
+    delete_samples(connection, ids)
 
 
-def _delete(connection: Connection, ids: Sequence[int]) -> None:
+def delete_samples(connection: Connection, ids: Sequence[int]) -> None:
+    """Delete samples with their features and pictures."""
     for some in chunks(ids):
         for table, column in (
             (features, features.c.sample_id),
