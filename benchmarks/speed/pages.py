@@ -1,14 +1,16 @@
-"""The pages with 20,000 pending samples, against the same pages with 200.
+"""The pages and labels with many pending samples, against the same with 200.
 
 python -m benchmarks.speed.pages
+python -m benchmarks.speed.pages --pending 100000
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 
 import numpy as np
 import structlog
@@ -22,6 +24,7 @@ from openworld.store.records import ClusterDraft, SampleContent
 
 N_FEATURES = 128
 ROUNDS = 10
+LABELS, PAUSE = 100, 0.2
 PAGES = {
     "list of clusters": "/",
     "next cards of the list": "/unknowns/cards?start=48",
@@ -56,27 +59,52 @@ def _world(folder: str, n: int) -> World:
     return world
 
 
-def _seconds(client: TestClient, path: str) -> float:
+def _page_times(client: TestClient) -> dict[str, tuple[float, float]]:
+    """Return, for each page, the seconds of its first view and the median of the next ones."""
+    return {name: _times(client, path) for name, path in PAGES.items()}
+
+
+def _times(client: TestClient, path: str) -> tuple[float, float]:
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(1 + ROUNDS):
         started = perf_counter()
         client.get(path).raise_for_status()
         times.append(perf_counter() - started)
-    return float(np.median(times))
+    return times[0], float(np.median(times[1:]))
+
+
+def _label_times(client: TestClient) -> list[float]:
+    """Label a small cluster again and again, while the pool is judged by the version before."""
+    times = []
+    clusters = client.get("/v1/clusters?limit=1000").raise_for_status().json()["clusters"]
+    small = [cluster["id"] for cluster in clusters if cluster["size"] <= 25]
+    for i, cluster in enumerate(small[:LABELS]):
+        body = {"cluster_id": cluster, "label": f"new {i}"}
+        started = perf_counter()
+        client.post("/v1/label", json=body).raise_for_status()
+        times.append(perf_counter() - started)
+        sleep(PAUSE)
+    return times
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pending", type=int, default=20_000)
+    many = parser.parse_known_args()[0].pending
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    found: dict[int, dict[str, float]] = {}
-    for n in (200, 20_000):
+    pages, labels = {}, {}
+    for n in (200, many):
         with tempfile.TemporaryDirectory() as folder, _world(folder, n) as world:
             app = create_app(world, ServiceSettings(clustering=False, log_level="error"))
             with TestClient(app, base_url="http://127.0.0.1") as client:
-                found[n] = {name: _seconds(client, path) for name, path in PAGES.items()}
-    print(f"{'page, median of ' + str(ROUNDS):28}{'200 pending':>14}{'20,000 pending':>16}{'ratio':>8}")
+                pages[n], labels[n] = _page_times(client), _label_times(client)
+    print(f"{'':28}{'200 pending':>14}{f'{many:,} pending: first view, then':>34}{'ratio':>8}")
     for name in PAGES:
-        few, many = found[200][name], found[20_000][name]
-        print(f"{name:28}{1e3 * few:11.0f} ms{1e3 * many:13.0f} ms{many / few:8.1f}")
+        (_, few), (first, then) = pages[200][name], pages[many][name]
+        print(f"{name:28}{1e3 * few:11.0f} ms{1e3 * first:22.0f} ms{1e3 * then:6.0f} ms{then / few:8.1f}")
+    for n, times in labels.items():
+        p50, p99 = 1e3 * np.percentile(times, [50, 99])
+        print(f"{len(times)} labels of clusters, {n:,} pending: p50 {p50:.0f} ms, p99 {p99:.0f} ms")
 
 
 if __name__ == "__main__":

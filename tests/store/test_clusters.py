@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy.event import listen
 
-from openworld.store import Database, clusters, pool, samples
+from openworld.store import Database, clusters, labels, pool, samples
 from openworld.store.records import ClusterDraft, PoolFilter, SampleContent
 from openworld.store.samples import NewSample, Verdict
 
@@ -112,3 +114,22 @@ def test_moving_back_restores_the_clusters(database: Database, ids: list[int]) -
     with database.write() as connection:
         clusters.move_back(connection, {str(b): ids[3:6]}, a)
     assert (_members(database, a), _members(database, b)) == (ids[:3], ids[3:6])
+
+
+def test_what_pages_count_is_counted_in_an_index(tmp_path: Path) -> None:
+    database, statements = Database(f"sqlite:///{tmp_path / 'world.db'}"), []
+    listen(database.engine, "before_cursor_execute", lambda *event: statements.append(event[2:4]))
+    with database.read() as connection:
+        clusters.cluster_list(connection)
+        clusters.cluster(connection, 1)
+        pool.count(connection, PoolFilter(clustered=False))
+        labels.count_states(connection)
+        labels.count_states(connection, "ann")
+        counting = [(text, values) for text, values in statements if "count(" in text]
+        for text, values in counting:
+            plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)]
+            used = [step for step in plan if "samples" in step and step.startswith(("SEARCH", "SCAN"))]
+            assert used, plan
+            assert all("COVERING INDEX" in step for step in used), plan
+    database.close()
+    assert len(counting) == 5

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, func, insert, or_, select, update
 
 from openworld.store.records import ClusterDraft, PoolCluster
 from openworld.store.samples import chunks
@@ -18,7 +18,7 @@ _COLUMNS = ("id", "medoid", "pinned", "holder", "held_until", "purity", "novelty
 
 def cluster_list(connection: Connection) -> list[PoolCluster]:
     """Return the clusters with pending samples, largest first."""
-    rows = connection.execute(_select().group_by(clusters.c.id))
+    rows = connection.execute(_select())
     return sorted((_cluster(row) for row in rows), key=lambda cluster: (-cluster.size, cluster.id))
 
 
@@ -26,16 +26,20 @@ def cluster(connection: Connection, cluster_id: int) -> PoolCluster | None:
     """Return one cluster that has pending samples."""
     if abs(cluster_id) > LARGEST_ID:
         return None
-    row = connection.execute(
-        _select().where(clusters.c.id == cluster_id).group_by(clusters.c.id)
-    ).one_or_none()
+    row = connection.execute(_select(samples.c.cluster_id == cluster_id)).one_or_none()
     return None if row is None else _cluster(row)
 
 
-def _select() -> Any:
+def _select(*conditions: ColumnElement[bool]) -> Any:
+    """Select clusters with their sizes, which are counted in the index alone."""
+    sizes = (
+        select(samples.c.cluster_id, func.count().label("size"))
+        .where(samples.c.state == "pending", samples.c.cluster_id.is_not(None), *conditions)
+        .group_by(samples.c.cluster_id)
+        .subquery()
+    )
     columns = [clusters.c[name] for name in _COLUMNS]
-    members = and_(samples.c.cluster_id == clusters.c.id, samples.c.state == "pending")
-    return select(*columns, func.count().label("size")).join(samples, members)
+    return select(*columns, sizes.c.size).join(sizes, sizes.c.cluster_id == clusters.c.id)
 
 
 def _cluster(row: Row[Any]) -> PoolCluster:

@@ -79,6 +79,8 @@ samples = Table(
     Column("has_thumbnail", Boolean, nullable=False),
     Column("kept", String(16)),
     Index(None, "state", "id"),
+    Index(None, "state", "cluster_id"),
+    Index(None, "who", "state"),
     Index(None, "state", "answer", "membership", "id"),
     Index(None, "label", "id"),
     Index(None, "cluster_id", "cluster_rank"),
