@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,7 @@ def main() -> None:
     parser.add_argument("extras", nargs="*", choices=[extra for extra in CHECKS if extra])
     parser.add_argument("--oldest", action="store_true")
     given = parser.parse_intermixed_args()
+    os.environ.pop("PYTHONPATH", None)  # it would hide the installed package
     (wheel,) = given.folder.glob("*.whl")
     for extra in given.extras or CHECKS:
         check(wheel, extra, oldest=given.oldest)

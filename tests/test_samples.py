@@ -76,7 +76,7 @@ def test_labels_where_they_are_needed(photos: Path) -> None:
     assert loaded.y is not None
     assert loaded.y.tolist() == ["animal"] * 4
     with pytest.raises(
-        DataError, match="one sub-folder per class, or name the class of all of them with --label"
+        DataError, match="one sub-folder per class; for pictures of one class use openworld learn --label"
     ):
         load(photos / "cat", extractor="pixels", need_labels=True)
 
@@ -147,8 +147,9 @@ def test_what_does_not_fit_the_model(photos: Path, tmp_path: Path) -> None:
         (vectors, {"model": pixels}, DataError, "holds plain vectors.*features of pixels"),
         (vectors, {"extractor": "pixels"}, DataError, "vectors, which need no extractor"),
         (features, {"model": pixels}, WrongExtractor, "on features of pixels.*ngrams"),
-        (vectors, {"need_labels": True}, DataError, "no labels in it"),
-        (texts, {"need_labels": True, "extractor": "ngrams"}, DataError, "no labels in it"),
+        (vectors, {"need_labels": True}, DataError, "has no labels"),
+        (vectors, {"model": model(None, 3)}, DataError, "v.npz has 1,024 features .* fitted on 3"),
+        (texts, {"need_labels": True, "extractor": "ngrams"}, DataError, "has no labels"),
     ]:
         with pytest.raises(kind, match=words):
             load(data, **options)

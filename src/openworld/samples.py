@@ -139,23 +139,28 @@ def _check_vectors(stream: Stream, model: Any, extractor: str | Extractor | None
     if needed is not None:
         if stream.extractor is None:
             raise DataError(
-                f"{stream.name} holds plain vectors, but the model was learned on features of "
-                f"{ExtractorId.from_dict(needed)}. Give it the pictures or texts themselves, or what "
-                "openworld extract makes of them."
+                f"{stream.name} holds plain vectors, but the model was fitted on features of "
+                f"{ExtractorId.from_dict(needed)}. Give it the pictures or texts, or the file that openworld "
+                "extract makes from them."
             )
         require_same(ExtractorId.from_dict(needed), ExtractorId.from_dict(stream.extractor))
+    if model is not None and stream.n_features != model.n_features_in_:
+        raise DataError(
+            f"{stream.name} has {stream.n_features:,} features per sample, but the model was fitted on "
+            f"{model.n_features_in_:,}."
+        )
 
 
 def _no_labels(stream: Stream) -> str:
     if stream.source is not None and stream.source.labels_are_folders:
         return (
-            f"{stream.name}: its pictures lie directly in it, so their class is not known. Put them into one "
-            "sub-folder per class, or name the class of all of them with --label (openworld learn)."
+            f"{stream.name}: its pictures are not in sub-folders, so their classes are not known. Put them into "
+            "one sub-folder per class; for pictures of one class use openworld learn --label."
         )
     names = f" Its columns are: {', '.join(stream.feature_names[:10])}." if stream.feature_names else ""
     return (
-        f"{stream.name}: there are no labels in it.{names} A table needs a column named label, or name it "
-        "with --label-column; a .npz file needs an array y; x.npy needs x.labels.npy beside it."
+        f"{stream.name}: it has no labels.{names} A table needs a column named label (or another one "
+        "and --label-column); an .npz file needs an array y; x.npy needs its labels in x.labels.npy."
     )
 
 

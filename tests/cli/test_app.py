@@ -138,7 +138,7 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
         (("fit", tmp_path / "header.csv", "-o", new), "no samples"),
         (("fit", tmp_path / "unlabeled.csv", "-o", new), "--label-column"),
         (("fit", tmp_path / "short.csv", "-o", new), "short.csv"),
-        (("fit", tmp_path / "broken.npz", "-o", new), "not a sound .npz"),
+        (("fit", tmp_path / "broken.npz", "-o", new), "not a valid .npz"),
         (("fit", tmp_path / "other.npz", "-o", new), "no array named 'X'"),
         (("fit", table, "-o", tmp_path / "nowhere" / "m.ow"), "does not exist"),
         (("fit", table, "-o", new, "--label-column", "color"), 'no column named "color"'),

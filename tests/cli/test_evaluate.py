@@ -122,7 +122,7 @@ def test_in_a_terminal(
     ("change", "words"),
     [
         (("papre-50",), "There is no experiment 'papre-50'; there are paper-50, paper-200"),
-        (("missing.toml",), "There is no experiment 'missing.toml'"),
+        (("missing.toml",), "leaderboard, discovery, loop, few-shot; or give a .toml file"),
         (("TOML",), "missing.npz: neither a built-in data set (letters"),
         (("TOML", "--data", "DATA", "--recognizer", "NNN"), "no recognizer 'NNN'; there are openworld, NCM"),
         (("TOML", "--data", "DATA", "--orders", 0), "orders must be at least 1"),

@@ -247,7 +247,7 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, photos: Path, model: P
         (("fit", photos / "dark", "-o", new), "one sub-folder per class"),
         (("fit", photos, "-o", new, "--extractor", "pixl"), "There is no extractor 'pixl'; there are"),
         (("fit", photos, "-o", new, "--extractor", "ngrams"), "ngrams takes texts"),
-        (("fit", tmp_path / "cut.zip", "-o", new), "not a sound .zip"),
+        (("fit", tmp_path / "cut.zip", "-o", new), "not a valid .zip"),
         (("fit", tmp_path / "vectors.csv", "-o", new, "--extractor", "pixels"), "need no extractor"),
         (("recognize", model, tmp_path / "empty"), "no pictures found"),
         (("recognize", model, tmp_path / "bad"), "none of its 1 pictures could be used"),

@@ -83,7 +83,7 @@ def test_damaged_npz(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for content in (b"", b"nothing", whole[: len(whole) // 2], whole[:60] + b"????" + whole[64:]):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"data\.npz: not a sound \.npz file"):
+        with pytest.raises(DataError, match=r"data\.npz: not a valid \.npz file"):
             load_dataset(path)
 
 

@@ -53,7 +53,7 @@ def test_an_export_as_label_studio_writes_it(tasks_in):
     [
         ("{", "not JSON"),
         ({"data": {}}, "list of tasks"),
-        ([], "nothing in it"),
+        ([], "the file is empty"),
         ([{"data": {"audio": "x"}}], "data.text"),
         ([{"data": {"text": "a"}}, {"data": {"image": "b"}}], "not every task"),
         ([{"data": None}], "data.text"),
@@ -67,5 +67,5 @@ def test_other_files_are_refused(tasks_in, content, message):
 @pytest.mark.parametrize("address", ["/data/upload/1.jpg", "http://host/1.jpg", "data:image/png;base64,?"])
 def test_addresses_are_not_followed(tasks_in, address):
     (item,) = open_tasks(tasks_in([{"data": {"image": address}}]))
-    with pytest.raises(DataError, match=r"not followed|not sound base64"):
+    with pytest.raises(DataError, match=r"not followed|not valid base64"):
         item.read()

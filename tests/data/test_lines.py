@@ -113,9 +113,9 @@ def test_json_lines(tmp_path: Path) -> None:
 
 def test_what_cannot_be_used(tmp_path: Path) -> None:
     for name, text, words in [
-        ("e.csv", "text,label\n", "there is nothing in it"),
-        ("e.txt", "\n\n", "there is nothing in it"),
-        ("e.jsonl", "", "there is nothing in it"),
+        ("e.csv", "text,label\n", "the file is empty"),
+        ("e.txt", "\n\n", "the file is empty"),
+        ("e.jsonl", "", "the file is empty"),
         ("short.csv", "label,text\na,b\nc\n", "line 3 has 1 values, the header 2"),
         ("nul.csv", "text,label\n" + "x" * 140_000 + ",a\n", "line 2: field larger"),
     ]:

@@ -76,9 +76,9 @@ def test_vectors_stay_vectors(tmp_path: Path) -> None:
 
 def test_what_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(DataError, match=r"bad\.parquet: not a sound \.parquet file"):
+    with pytest.raises(DataError, match=r"bad\.parquet: not a valid \.parquet file"):
         open_source(tmp_path / "bad.parquet")
-    with pytest.raises(DataError, match="there is nothing in it"):
+    with pytest.raises(DataError, match="the file is empty"):
         stored(tmp_path / "e.parquet", pa.table({"text": pa.array([], pa.string())}))
     stored(tmp_path / "t.parquet", {"text": ["a"]})
     with pytest.raises(DataError, match='no column named "kind"'):

@@ -69,7 +69,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no pictures found.*one sub-folder of pictures per class"):
+    with pytest.raises(DataError, match=r"no pictures found.*pictures of each class into a sub-folder"):
         open_source(tmp_path)
     with pytest.raises(FileNotFoundError, match="no such file or folder"):
         open_source(tmp_path / "missing")
@@ -109,7 +109,7 @@ def test_a_zip_that_is_none(tmp_path: Path) -> None:
     whole = packed(tmp_path / "photos.zip", "a/1.png", "a/2.png").read_bytes()
     for content in (b"", b"no zip", whole[: len(whole) // 2], whole[:-10]):
         (tmp_path / "cut.zip").write_bytes(content)
-        with pytest.raises(DataError, match=r"cut\.zip: not a sound \.zip file"):
+        with pytest.raises(DataError, match=r"cut\.zip: not a valid \.zip file"):
             open_source(tmp_path / "cut.zip")
     with pytest.raises(DataError, match="no pictures found in the zip"):
         open_source(packed(tmp_path / "texts.zip", "a/1.txt"))

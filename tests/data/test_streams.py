@@ -227,7 +227,7 @@ def test_what_cannot_be_a_stream(tmp_path: Path, X: np.ndarray, y: np.ndarray) -
     with pytest.raises(DataError, match=r"b.parquet has 3 features, but .*a.parquet has 4"):
         open_stream(f"{tmp_path}/*.parquet")
     pq.write_table(wide(X, y).drop_columns("label"), tmp_path / "b.parquet")
-    with pytest.raises(DataError, match=r"b.parquet: there are no labels"):
+    with pytest.raises(DataError, match=r"b.parquet: it has no labels"):
         open_stream(f"{tmp_path}/*.parquet")
 
 

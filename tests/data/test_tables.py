@@ -195,13 +195,13 @@ def test_a_bad_number_far_down_is_found(tmp_path: Path) -> None:
 )
 def test_damaged_files(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=rf"{name}: not a sound"):
+    with pytest.raises(DataError, match=rf"{name}: not a valid"):
         read_samples(tmp_path / name)
 
 
 def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(DataError, match="not a sound"):
+    with pytest.raises(DataError, match="not a valid"):
         read_samples(tmp_path / "t.npz")
 
 
@@ -222,7 +222,7 @@ def test_features_know_where_they_come_from(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="2 samples but 1 names"):
         read_samples(tmp_path / "f.npz")
     np.savez(tmp_path / "f.npz", X=X, names=["a.png", "b.png"], extractor="no JSON")
-    with pytest.raises(DataError, match=r"not a sound \.npz file"):
+    with pytest.raises(DataError, match=r"not a valid \.npz file"):
         read_samples(tmp_path / "f.npz")
     np.savez(tmp_path / "f.npz", X=X, names=["of classes", "perhaps", "or columns"])
     assert read_samples(tmp_path / "f.npz").names is None

@@ -190,7 +190,7 @@ def test_a_zip_of_folders_and_a_damaged_one(tmp_path: Path) -> None:
         archive.writestr("cat/2.png", b"two")
         archive.writestr("notes.txt", b"left out")
     assert items(tmp_path / "0.zip") == [("cat/2.png", "cat", b"two")]
-    with pytest.raises(DataError, match=r"^sent: not a sound \.zip"):
+    with pytest.raises(DataError, match=r"^sent: not a valid \.zip"):
         open_upload(written(tmp_path, "1.zip", b"PK nothing"), "sent", takes_items=True)
 
 

@@ -84,7 +84,7 @@ def evaluate(
     if experiment in POOL_EXPERIMENTS:
         _evaluate_pool(experiment, changes, output, as_json)
         return
-    chosen = replace(named_or_read(experiment), **changes)
+    chosen = replace(named_or_read(experiment, POOL_EXPERIMENTS), **changes)
     for name in chosen.data:
         _extract(name)
     with Progress(chosen.name) as progress:

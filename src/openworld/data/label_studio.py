@@ -29,7 +29,7 @@ def open_tasks(path: Path) -> Source:
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise DataError(f"{path}: not an export of Label Studio, which is a list of tasks.")
     if not tasks:
-        raise DataError(f"{path}: there is nothing in it.")
+        raise DataError(f"{path}: the file is empty.")
     data = [task["data"] if isinstance(task.get("data"), dict) else {} for task in tasks]
     key = next((key for key in (TEXT, IMAGE) if all(isinstance(one.get(key), str) for one in data)), None)
     if key is None:
@@ -82,4 +82,4 @@ def _picture(address: str) -> bytes:
     try:
         return base64.b64decode(content, validate=True)
     except binascii.Error as error:
-        raise DataError(f"its picture is not sound base64 ({error}).") from error
+        raise DataError(f"its picture is not valid base64 ({error}).") from error

@@ -364,4 +364,4 @@ def _write_cache(letters: Letters) -> None:
 @functools.cache
 def _warn_not_kept(reason: str) -> None:
     """Warn of a reason once."""
-    warnings.warn(f"the letters will be drawn anew each time: {reason}", stacklevel=4)
+    warnings.warn(f"the letters will be drawn again each time: {reason}", stacklevel=4)

@@ -54,7 +54,9 @@ def filled(
         column = int(np.argmax(~np.isfinite(X[row])))
         if columns.missing == "error" or np.isinf(X[row]).any():
             raise DataError(
-                _told(place, X[row], column, names, where[row] if where else f"sample {row + 1:,}")
+                _missing_or_infinite(
+                    place, X[row], column, names, where[row] if where else f"sample {row + 1:,}"
+                )
             )
     if columns.missing == "drop":
         kept[bad] = False
@@ -84,12 +86,14 @@ def rows_not_finite(X: NDArray[Any]) -> NDArray[np.intp]:
     return np.concatenate([np.empty(0, dtype=np.intp), *blocks])
 
 
-def _told(place: object, x: NDArray[Any], column: int, names: Sequence[str] | None, where: str) -> str:
+def _missing_or_infinite(
+    place: object, x: NDArray[Any], column: int, names: Sequence[str] | None, where: str
+) -> str:
     feature = f'column "{names[column]}"' if names else f"feature number {column + 1}"
     if np.isnan(x[column]):
         return (
-            f"{place}: {where}, {feature}: the value is missing. Use --missing drop to leave out such "
-            "samples or --missing mean to take the mean of the column."
+            f"{place}: {where}, {feature}: the value is missing. Use --missing drop to skip such "
+            "samples, or --missing mean to use the mean of the column."
         )
     return f"{place}: {where}, {feature}: {x[column]} is not a finite number."
 

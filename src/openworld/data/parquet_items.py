@@ -40,7 +40,7 @@ def open_table(path: Path, columns: Columns) -> Source | None:
 
     n_rows = file.metadata.num_rows
     if not n_rows:
-        raise DataError(f"{path}: there is nothing in it.")
+        raise DataError(f"{path}: the file is empty.")
     notes = ignored_note(path, [name for name in schema.names if name not in wanted])
     kind: Any = "image" if picture else "text"
     return Source(str(path), kind, n_rows, items, label is not None, notes=notes)
@@ -56,7 +56,7 @@ def _open(path: Path) -> tuple[Any, Any]:
     try:
         return pq, pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a sound .parquet file ({error}).") from error
+        raise DataError(f"{path}: not a valid .parquet file ({error}).") from error
 
 
 def _content_column(path: Path, schema: Any, columns: Columns) -> tuple[str | None, str | None]:

@@ -31,8 +31,8 @@ def folder(path: Path) -> Source:
     names = picture_names(path)
     if not names:
         raise DataError(
-            f"{path}: no pictures found. To learn from, put one sub-folder of pictures per class into it; to "
-            "recognize, pictures may lie anywhere in it."
+            f"{path}: no pictures found. For openworld fit, put the pictures of each class into a "
+            "sub-folder; openworld recognize finds pictures at any depth."
         )
 
     def items() -> Iterator[Item]:
@@ -71,7 +71,7 @@ def zipped(path: Path) -> Source:
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise DataError(f"{path}: not a sound .zip file ({error}).") from error
+        raise DataError(f"{path}: not a valid .zip file ({error}).") from error
     members = sorted(
         (member for member in archive.infolist() if not member.is_dir() and is_picture(member.filename)),
         key=lambda member: member.filename,

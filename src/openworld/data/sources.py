@@ -151,6 +151,6 @@ def listed_items(
         If there are none.
     """
     if not items:
-        raise DataError(f"{name}: there is nothing in it.")
+        raise DataError(f"{name}: the file is empty.")
     labeled = any(item.label is not None for item in items)
     return Source(name, kind, len(items), lambda: iter(items), labeled, labels_are_folders, notes=list(notes))

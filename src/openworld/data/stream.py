@@ -153,7 +153,7 @@ class ArrayPart:
     def labels(self) -> NDArray[Any]:
         """Return the labels."""
         if self.batch.y is None:
-            raise DataError(f"{self.path}: there are no labels in it.")
+            raise DataError(f"{self.path}: it has no labels.")
         return self.batch.y
 
 

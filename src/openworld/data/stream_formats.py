@@ -214,7 +214,7 @@ class _Table:
         except (DataError, FileNotFoundError):
             raise
         except (pa.ArrowException, OSError, EOFError) as error:
-            raise DataError(f"{place}: not a sound file of its kind ({error}).") from error
+            raise DataError(f"{place}: not a valid file of its kind ({error}).") from error
         finally:
             if opened is not None:
                 opened.opened.close()
@@ -346,7 +346,7 @@ def _header(path: str, file: IO[bytes]) -> _Header:
     try:
         shape, is_fortran, dtype = read_header(file)
     except (ValueError, EOFError) as error:
-        raise DataError(f"{path}: not a sound .npy file ({error}).") from error
+        raise DataError(f"{path}: not a valid .npy file ({error}).") from error
     if dtype.hasobject:
         raise DataError(f"{path}: it holds Python objects; save an array of numbers or text.")
     start = file.tell()
@@ -381,7 +381,7 @@ def _by_columns(path: str, header: _Header, start: int, stop: int) -> NDArray[An
     try:
         whole = np.memmap(path, dtype, "r", offset, shape, order="F")
     except ValueError as error:
-        raise DataError(f"{path}: not a sound .npy file ({error}).") from error
+        raise DataError(f"{path}: not a valid .npy file ({error}).") from error
     return np.ascontiguousarray(whole[start:stop])
 
 

@@ -104,7 +104,7 @@ class FilePart:
         if self.named is not None:
             return np.full(len(self), self.named)
         if self.roles.label is None:
-            raise DataError(f"{self.path}: there are no labels in it.")
+            raise DataError(f"{self.path}: it has no labels.")
         found = format_of(self.path).read_labels(self.path, self.start, self.stop, self.roles.label)
         return found.astype(np.int64) if self.numbers else found
 
@@ -182,7 +182,7 @@ def open_stream(
             parts.append(FilePart(one, start, stop, offset, look.roles, columns, batch_rows, named=label))
             offset += stop - start
     if not parts:
-        raise DataError(f"{path}: there are no samples in it.")
+        raise DataError(f"{path}: it has no samples.")
     labeled = label is not None or parts[0].roles.label is not None
     if label is None and labeled and _are_numbers(parts):
         parts = [replace(part, numbers=True) for part in parts]
@@ -254,7 +254,7 @@ def _check_alike(looks: dict[str, Look]) -> None:
             )
         if (look.roles.label is None) != (first.roles.label is None):
             without = path if look.roles.label is None else first_path
-            raise DataError(f"{without}: there are no labels in it, but in other files of the stream.")
+            raise DataError(f"{without}: it has no labels, but in other files of the stream.")
 
 
 def _column_means(parts: list[FilePart]) -> tuple[float, ...]:

@@ -58,7 +58,7 @@ def read_delimited(path: Path, columns: Columns) -> Stream:
         if roles.id is not None:
             ids += [row[place[roles.id]] for _, row in chunk]
     if not blocks:
-        raise DataError(f"{path}: there are no samples in it, only a header. {listed(file.columns)}")
+        raise DataError(f"{path}: it has no samples, only a header. {listed(file.columns)}")
     X = np.concatenate(blocks)
     y = None if roles.label is None else _labels(path, roles.label, labels, lines)
     roles, X = _without_row_numbers(roles, X, columns)
@@ -157,7 +157,7 @@ def read_npz(path: Path, columns: Columns) -> Stream:
     try:
         made_by = json.loads(str(arrays["extractor"])) if "extractor" in arrays else None
     except ValueError as error:
-        raise DataError(f"{path}: not a sound .npz file ({error}).") from error
+        raise DataError(f"{path}: not a valid .npz file ({error}).") from error
     X, y = arrays["X"], arrays.get(label)
     names = arrays["names"].astype(str).tolist() if made_by and "names" in arrays else None
     check_arrays(path, X, y)
@@ -183,7 +183,7 @@ def load_npz(path: Path) -> dict[str, NDArray[Any]]:
     except FileNotFoundError:
         raise
     except Exception as error:  # a damaged archive shows itself in many ways
-        raise DataError(f"{path}: not a sound .npz file ({error}).") from error
+        raise DataError(f"{path}: not a valid .npz file ({error}).") from error
 
 
 def check_arrays(path: Path, X: NDArray[Any], y: NDArray[Any] | None) -> None:
@@ -191,7 +191,7 @@ def check_arrays(path: Path, X: NDArray[Any], y: NDArray[Any] | None) -> None:
     if X.ndim != 2:
         raise DataError(f"{path}: the features must be a table (samples, features), not {X.shape}.")
     if not X.size:
-        raise DataError(f"{path}: there are no samples in it.")
+        raise DataError(f"{path}: it has no samples.")
     if y is not None and y.shape != X.shape[:1]:
         raise DataError(f"{path}: {len(X)} samples but labels of shape {y.shape}.")
     if X.dtype.kind not in "fiub":

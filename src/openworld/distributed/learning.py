@@ -166,7 +166,7 @@ def _fit_in_parts(
 
 def _require_labels(stream: Stream) -> None:
     if not stream.labeled:
-        raise DataError(f"{stream.name}: there are no labels in it.")
+        raise DataError(f"{stream.name}: it has no labels.")
 
 
 def _about_input(model: Any, known_to: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -167,15 +168,14 @@ EXPERIMENTS = {
 }
 
 
-def named_or_read(name: str) -> Experiment:
-    """Return an experiment by its name, or read it from a TOML file."""
+def named_or_read(name: str, others: Iterable[str] = ()) -> Experiment:
+    """Return an experiment by its name, or read it from a TOML file; an error lists `others` as well."""
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]
     path = Path(name)
     if path.suffix != ".toml" or not path.is_file():
-        raise ValueError(
-            f"There is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}, or give a .toml file."
-        )
+        known = ", ".join((*EXPERIMENTS, *others))
+        raise ValueError(f"There is no experiment {name!r}; there are {known}; or give a .toml file.")
     try:
         return experiment_from(tomllib.loads(path.read_text(encoding="utf-8")), default_name=path.stem)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

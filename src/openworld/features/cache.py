@@ -208,13 +208,16 @@ class FeatureCache:
         """Move a damaged file aside, or say once why nothing is kept."""
         self._close()
         if getattr(error, "sqlite_errorcode", None) in _DAMAGED:
-            if _is_damaged(self.file):  # another process may have begun anew already
+            if _is_damaged(self.file):  # another process may have replaced it already
                 aside = self.file.with_name(f"{self.file.name}.damaged-{time.time_ns()}")
                 with suppress(FileNotFoundError):
                     os.replace(self.file, aside)
                 for ending in ("-wal", "-shm"):
                     self.file.with_name(self.file.name + ending).unlink(missing_ok=True)
-                warnings.warn(f"The cache of features was damaged and is begun anew: {aside}", stacklevel=4)
+                warnings.warn(
+                    f"The cache of features was damaged and is replaced by an empty one: {aside}",
+                    stacklevel=4,
+                )
         elif not self._warned:
             self._warned = True
             warnings.warn(f"Features are not cached: {error}", stacklevel=4)

@@ -32,7 +32,7 @@ _NAMES = {kind: name for name, kind in _OBJECTIVES.items()}
 
 
 class ModelFileError(ValueError):
-    """A model cannot be written, or a file is not a sound model file."""
+    """A model cannot be written, or a file is not a valid model file."""
 
 
 def as_text(document: Document) -> str:
