@@ -154,8 +154,8 @@ def _check_vectors(stream: Stream, model: Any, extractor: str | Extractor | None
 def _no_labels(stream: Stream) -> str:
     if stream.source is not None and stream.source.labels_are_folders:
         return (
-            f"{stream.name}: its pictures are not in sub-folders, so their classes are not known. Put them into "
-            "one sub-folder per class; for pictures of one class use openworld learn --label."
+            f"{stream.name}: its pictures are not in sub-folders, so their classes are not known. Put them "
+            "into one sub-folder per class; for pictures of one class use openworld learn --label."
         )
     names = f" Its columns are: {', '.join(stream.feature_names[:10])}." if stream.feature_names else ""
     return (
