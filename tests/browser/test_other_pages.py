@@ -191,7 +191,7 @@ def test_the_samples_of_a_class_are_moved_and_removed(site: Any, tabs: Any) -> N
     site.world.labels.label(ids, "triangle", "local")
     page = tabs(site).open("/classes")
     page.locator(".card", has=page.locator(".title", has_text="triangle")).click()
-    page.get_by_role("link", name="Samples and confusions").click()
+    page.get_by_role("link", name="Samples, confusions and corrections").click()
     expect(page.locator("h1")).to_have_text("triangle")
     tiles = page.locator(".tile")
     expect(tiles).to_have_count(14)
@@ -208,6 +208,25 @@ def test_the_samples_of_a_class_are_moved_and_removed(site: Any, tabs: Any) -> N
     expect(page.locator("#outcome")).to_contain_text("Learned “wedge” from 1 sample.", timeout=20_000)
     expect(tiles).to_have_count(12)
     assert site.world.pool.get(ids[1]).label == "wedge"
+
+    page.reload()
+    moved = page.locator("section", has=page.get_by_role("heading", name="Corrections")).locator(
+        ".correction"
+    )
+    expect(moved).to_have_count(2)
+    expect(moved.nth(0)).to_contain_text("You moved 1 sample to “wedge” just now")
+    expect(moved.nth(1)).to_contain_text("You moved 1 sample back to the unknown just now")
+    moved.nth(0).get_by_role("button", name=f"Sample {ids[1]}").click()
+    expect(page.locator("#dialog")).to_contain_text("labeled as “wedge” by local")
+    page.goto(f"{site.url}/unknowns/group?of=wedge")
+    expect(page.locator(".correction")).to_contain_text("You moved 1 sample here from “triangle”")
+
+
+def test_a_class_of_the_first_model_says_where_its_samples_are(site: Any, tabs: Any) -> None:
+    page = tabs(site).open("/unknowns/group?of=square")
+    expect(page.locator("main")).to_contain_text("Learned from 20 samples, 20 of them with the first model.")
+    expect(page.locator(".empty")).to_contain_text("All its samples came with the first model")
+    expect(page.locator("#label-form")).to_have_count(0)
 
 
 def test_dashboard_is_live_and_goes_back(site: Any, tabs: Any) -> None:

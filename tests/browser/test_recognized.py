@@ -64,3 +64,23 @@ def test_confirm_correct_and_undo(reviewed: Any, tabs: Any) -> None:
     expect(page.get_by_role("link", name="circle, 5 samples")).to_be_visible()
     assert world.pool.count(PoolFilter(state="recognized", answer="circle")) == 5
     assert world.recognized.quality()[0].right.of == 3
+
+
+def test_the_random_samples_are_reviewed_as_they_came(reviewed: Any, tabs: Any) -> None:
+    world, page = reviewed.world, tabs(reviewed).open("/recognized")
+    page.get_by_role("link", name="Review 14 random samples").click()
+    expect(page.locator("h1")).to_have_text("Drawn at random")
+    tiles = page.locator(".tile")
+    expect(tiles).to_have_count(14)
+    ids = tiles.evaluate_all("tiles => tiles.map(tile => Number(tile.dataset.id))")
+    assert ids == sorted(ids)
+    expect(tiles.nth(0).locator(".called")).to_have_text("circle")
+    expect(tiles.nth(13).locator(".called")).to_have_text("square")
+    tiles.nth(0).click()
+    page.keyboard.press("u")
+    expect(tiles).to_have_count(13)
+    page.keyboard.press("Control+a")
+    page.keyboard.press("r")
+    expect(page.locator(".empty")).to_contain_text("All samples drawn at random are reviewed")
+    overall, *_ = world.recognized.quality()
+    assert (overall.right.count, overall.right.of, overall.wrong_accepts.count) == (13, 14, 1)

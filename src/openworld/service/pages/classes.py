@@ -44,12 +44,12 @@ def _class_cards(world: World, search: str, start: int) -> dict[str, Any]:
         "search": search,
         "total": len(labels),
         "classes": [_class(world, label, _EXAMPLES) for label in labels[start:end]],
-        "kept": {label: _kept(world, label) for label in labels[start:end]},
+        "kept": {label: kept_examples(world, label) for label in labels[start:end]},
         "next_start": end if end < len(labels) else None,
     }
 
 
-def _kept(world: World, label: str) -> list[str | None]:
+def kept_examples(world: World, label: str) -> list[str | None]:
     """Return the examples that the model keeps of a class: a text, or None for a picture."""
     return [
         None if is_picture(one) else one.decode(errors="replace") for one in world.classes.examples(label)
@@ -91,7 +91,7 @@ def one(request: Request, label: Annotated[str, Query(max_length=200)]) -> HTMLR
         "class.html",
         info=info,
         samples=samples,
-        kept=_kept(world, label),
+        kept=kept_examples(world, label),
         similar=world.classes.similar(label),
         others=others[:5000],
         admin=person(request).may("admin"),
@@ -106,7 +106,8 @@ def recognized(request: Request) -> HTMLResponse:
     """Show the classes with recognized samples that were kept, and how often they are right."""
     world = world_of(request)
     overall, *_ = world.recognized.quality()
-    return page(request, "recognized.html", quality=overall, **_recognized_cards(world, 0))
+    n_random = world.pool.count(PoolFilter(state="recognized", kept="random"))
+    return page(request, "recognized.html", quality=overall, n_random=n_random, **_recognized_cards(world, 0))
 
 
 @router.get("/recognized/cards")

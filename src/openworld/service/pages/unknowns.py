@@ -12,7 +12,9 @@ import numpy as np
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from openworld.service.corrections import corrections_of
 from openworld.service.dependencies import get_state
+from openworld.service.pages.classes import kept_examples
 from openworld.service.pages.page import kind_of, numbers, page, person, render, world_of
 from openworld.service.pool import Order
 from openworld.service.schemas import Id
@@ -21,6 +23,7 @@ from openworld.service.world import World
 from openworld.store.records import ClassDistance, PoolCluster, PoolFilter, Sample
 
 _CARDS = 48
+_CORRECTIONS = 20
 _PREVIEWED = 6
 
 router = APIRouter()
@@ -119,10 +122,11 @@ def merging(request: Request, cluster: Id) -> HTMLResponse:
 
 @dataclass(frozen=True)
 class SampleGroup:
-    """Samples, chosen by one of: cluster, search text, a sample they are similar to, answer, or label.
+    """Samples, chosen by cluster, search text, a sample they are similar to, answer or label, or at random.
 
     With an answer: recognized samples that the model named so, least certain first. With a label: the samples
-    of a class. Without any of these: the pending samples that are not in a cluster.
+    of a class. At random: the recognized samples that were drawn to estimate the accuracy, as they came.
+    Without any of these: the pending samples that are not in a cluster.
     """
 
     cluster: int | None = None
@@ -130,12 +134,18 @@ class SampleGroup:
     like: int | None = None
     answer: str | None = None
     label: str | None = None
+    random: bool = False
+
+    @property
+    def reviewed(self) -> bool:
+        """Whether these are recognized samples, to say whether they are right."""
+        return self.random or self.answer is not None
 
     @property
     def query(self) -> str:
         """The group as the query of a URL."""
         values = {"cluster": self.cluster, "text": self.text, "like": self.like, "answer": self.answer}
-        values["of"] = self.label
+        values |= {"of": self.label, "random": "true" if self.random else None}
         return urlencode({name: value for name, value in values.items() if value is not None})
 
     @property
@@ -149,6 +159,8 @@ class SampleGroup:
             return PoolFilter(state="recognized", answer=self.answer, least_certain_first=True)
         if self.label is not None:
             return PoolFilter(state="labeled", label=self.label)
+        if self.random:
+            return PoolFilter(state="recognized", kept="random")
         return PoolFilter(clustered=False)
 
     def size(self, world: World) -> int:
@@ -183,9 +195,10 @@ def group_of(
     like: Id | None = None,
     answer: Annotated[str | None, Query(max_length=200)] = None,
     of: Annotated[str | None, Query(max_length=200)] = None,
+    random: bool = False,
 ) -> SampleGroup:
     """Return the group of a query."""
-    return SampleGroup(cluster, text or None, like, answer or None, of or None)
+    return SampleGroup(cluster, text or None, like, answer or None, of or None, random)
 
 
 OfGroup = Annotated[SampleGroup, Depends(group_of)]
@@ -198,6 +211,7 @@ def workbench(request: Request, group: OfGroup) -> Response:
     try:
         cluster = world.clusters.get(group.cluster) if group.cluster is not None else None
         samples, more = group.page(world, None)
+        of_class = _of_class(world, group.label) if group.label else {}
     except NotFound as error:
         return page(request, "gone.html", 404, message=str(error))
     return page(
@@ -208,9 +222,20 @@ def workbench(request: Request, group: OfGroup) -> Response:
         samples=samples,
         more=more,
         total=len(samples) if more is None else group.size(world),
-        confused=world.recognized.confused_with(group.label) if group.label else [],
-        near=world.classes.similar(group.label) if group.label else [],
+        **of_class,
     )
+
+
+def _of_class(world: World, label: str) -> dict[str, Any]:
+    """Return what the page of a class tells besides its samples."""
+    corrections = corrections_of(world.event_log, label)[:_CORRECTIONS]
+    return {
+        "info": world.classes.get(label, 0),
+        "kept": kept_examples(world, label),
+        "confused": world.recognized.confused_with(label),
+        "near": world.classes.similar(label),
+        "corrections": [(one, world.pool.some(one.samples[:_PREVIEWED])) for one in corrections],
+    }
 
 
 @router.get("/unknowns/members")
@@ -270,6 +295,7 @@ def hints(
     like: Annotated[Id | None, Form()] = None,
     answer: Annotated[str | None, Form()] = None,
     of: Annotated[str | None, Form()] = None,
+    random: Annotated[bool, Form()] = False,
 ) -> HTMLResponse:
     """Return labels to choose from and, for the label typed, what would change.
 
@@ -278,7 +304,7 @@ def hints(
     if not count:
         return render("hints.html", options=[], preview=None, count=0, label=label)
     world = world_of(request)
-    group = group_of(cluster, text, like, answer, of)
+    group = group_of(cluster, text, like, answer, of, random)
     ids = numbers(chosen) or group.ids(world, _JUDGED, numbers(without))
     try:
         preview = world.labels.preview(ids[:_JUDGED], label)

@@ -12,7 +12,8 @@ import { toast } from "./toasts.js";
 const samples = count => plural(count, "sample");
 
 export function workbench(grid, openDialog) {
-  const { cluster, group, answer, label: of } = grid.dataset; // `answer`: samples that were recognized as this class
+  const { cluster, group, label: of } = grid.dataset;
+  const reviewing = grid.hasAttribute("data-review"); // recognized samples, to say whether they are right
   const here = location.pathname + location.search;
   const selection = new Selection(grid);
   const box = new LabelBox(document.getElementById("label-form"), describe, learn);
@@ -38,7 +39,7 @@ export function workbench(grid, openDialog) {
     const count = selection.count;
     if (!count) return toast("Select some samples to name them.");
     if (of) return move(label, `moving ${samples(count)} to “${label}”`);
-    if (answer) return review({ label }, `correcting ${samples(count)} to “${label}”`);
+    if (reviewing) return review({ label }, `correcting ${samples(count)} to “${label}”`);
     const whole = selection.all && selection.items.length < selection.total && cluster;
     const what = whole ? { cluster_id: Number(cluster), without: [...selection.ids] } : { sample_ids: await chosen() };
     return dealWith({ path: "/v1/label", body: { ...what, label }, title: `learning “${label}” from ${samples(count)}` });
@@ -123,15 +124,15 @@ export function workbench(grid, openDialog) {
     number: n => box.takeNumber(n),
     enter: () => (box.input.value ? box.form.requestSubmit() : box.input.focus()),
     confirm: () => (box.suggestion ? learn(box.suggestion) : toast(NO_SUGGESTION)),
-    skip: () => !answer && !of && location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
+    skip: () => !reviewing && !of && location.assign(`/unknowns/next${cluster ? `?cluster=${cluster}` : ""}`),
     look: () => look(),
     lookBack: () => look(-1),
     lookOn: () => look(1),
     larger: () => pictureSize.change(1.25),
     smaller: () => pictureSize.change(0.8),
     similar: () => selection.current && location.assign(`/unknowns/group?like=${selection.current.dataset.id}`),
-    right: () => answer && review({ right: true }, `confirming ${samples(selection.count)}`),
-    unknown: () => of ? move(null, `returning ${samples(selection.count)} to the unknown`) : answer && review({ unknown: true }, `returning ${samples(selection.count)} to the unknown`),
+    right: () => reviewing && review({ right: true }, `confirming ${samples(selection.count)}`),
+    unknown: () => of ? move(null, `returning ${samples(selection.count)} to the unknown`) : reviewing && review({ unknown: true }, `returning ${samples(selection.count)} to the unknown`),
     dismiss: () => !of && (selection.count ? askToDismiss(selection.count, dismiss) : toast("Select samples to dismiss them.")),
     merge: () => cluster && openDialog(`/unknowns/merging?cluster=${cluster}`),
     divide: () => cluster && act({ path: `/v1/clusters/${cluster}/split`, body: {}, title: "split the cluster in two" }, here),
