@@ -3,7 +3,7 @@
     python -m benchmarks.reliability.soak --minutes 30
 
 prints a line every few minutes: latencies, failures, and the memory, open files and threads of the server,
-which must not grow.
+which must not grow; at the end, what the failures were.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -33,6 +34,7 @@ class Soak:
         self._client, self._end = client, end
         self.latencies: list[float] = []
         self.n_labels = self.n_streams = self.n_failed = 0
+        self.causes: Counter[str] = Counter()  # of all failures since the start
 
     async def work(self, number: int) -> None:
         """Recognize and label, with pauses, until the end."""
@@ -57,14 +59,20 @@ class Soak:
         started = monotonic()
         try:
             found = await self._client.request(method, path, **more)  # type: ignore[arg-type]
-        except httpx.HTTPError:
-            self.n_failed += 1
+        except httpx.HTTPError as error:
+            self._fail(f"{method} {path}", error)
             return {}
         self.latencies.append(monotonic() - started)
         if found.status_code in _CONFLICTS:
             return {}
-        self.n_failed += not found.is_success
-        return dict(found.json()) if found.is_success else {}
+        if not found.is_success:
+            self._fail(f"{method} {path}", f"{found.status_code} {found.text[:200]}")
+            return {}
+        return dict(found.json())
+
+    def _fail(self, what: str, why: httpx.HTTPError | str) -> None:
+        self.n_failed += 1
+        self.causes[f"{what}: {why if isinstance(why, str) else repr(why)}"] += 1
 
     async def listen(self, number: int) -> None:
         """Open an event stream for some seconds, again and again; some just disappear."""
@@ -77,8 +85,8 @@ class Soak:
                     async for _ in stream.aiter_lines():
                         if monotonic() > until:
                             break
-            except httpx.HTTPError:
-                self.n_failed += 1
+            except httpx.HTTPError as error:
+                self._fail("GET /v1/events", error)
 
 
 def _line(soak: Soak, server: psutil.Process, minute: float) -> str:
@@ -114,6 +122,7 @@ async def run(server: Server, minutes: float, connections: int, streams: int, ev
             await asyncio.wait([working], timeout=60 * every)
             print(_line(soak, process, (monotonic() - started) / 60), flush=True)
         await working
+    print("\n".join(f"{n} failed: {cause}" for cause, n in soak.causes.most_common()) or "none failed")
 
 
 def main() -> None:

@@ -133,15 +133,27 @@ def unknown(client: TestClient, things: Callable[..., Any]) -> list[int]:
 
 
 @pytest.fixture
-def live(world: World, settings_of: Callable[..., ServiceSettings]) -> Iterator[str]:
+def listening(world: World, settings_of: Callable[..., ServiceSettings]) -> Callable[..., Any]:
+    """Return a context that gives the address of a real server, with some settings."""
+
+    @contextmanager
+    def listen(**changed: Any) -> Iterator[str]:
+        app = create_app(world, settings_of(**changed))
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=5))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        app.state.service.broadcast.close()
+        server.should_exit = True
+        thread.join()
+
+    return listen
+
+
+@pytest.fixture
+def live(listening: Callable[..., Any]) -> Iterator[str]:
     """Return the address of a real server."""
-    app = create_app(world, settings_of())
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=5))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    app.state.service.broadcast.close()
-    server.should_exit = True
-    thread.join()
+    with listening() as address:
+        yield address

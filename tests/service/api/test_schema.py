@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 SKIPPED = {"/v1/events"}  # it never ends; see test_watching.py
-# No schema can say how many numbers a sample of the model has, nor which samples and classes there are.
-# This service has no key yet, so that everyone is let in; who is not, see tests/service/test_auth.py.
+# `positive_data_acceptance` expects that whatever fits the schema is accepted, but no schema can say how many
+# numbers a sample of the model has, nor which samples and classes there are: most of it is refused by right.
+# `ignored_auth` needs a service with a key, and has a test of its own below.
 EXCLUDED = [positive_data_acceptance, ignored_auth]
 
 few_examples = settings(
@@ -45,6 +46,26 @@ def test_no_request_makes_the_service_fail(live, things):
 
         check()
         tried += 1
+    assert tried > 40
+
+
+def test_every_operation_that_names_a_key_asks_for_it(listening, monkeypatch):
+    monkeypatch.setattr("openworld.service.auth._WRONG_KEYS_AT_ONCE", 1e6)  # 429 is no answer to a wrong key
+    tried = 0
+    with listening(key="a secret of the service") as address:
+        for found in schemathesis.openapi.from_url(f"{address}/v1/openapi.json").get_all_operations():
+            operation = found.ok()
+            if operation.path in SKIPPED or "security" not in operation.definition.raw:
+                continue
+
+            @settings(few_examples, max_examples=2)
+            @given(case=operation.as_strategy())
+            def check(case):
+                headers = {"Host": "localhost", "Authorization": "Bearer a secret of the service"}
+                case.call_and_validate(checks=[ignored_auth], headers=headers)
+
+            check()
+            tried += 1
     assert tried > 40
 
 
