@@ -19,6 +19,7 @@ def chosen(samples, labels, n_lifted=200):
     ("n_features", "n_lifted", "expected"),
     [
         (64, 2000, [0, 2000]),
+        (32, 2000, [0, 1024]),
         (4, 2000, [0, 128]),
         (65, 0, [0]),
         (2000, 2000, [0]),
@@ -32,7 +33,7 @@ def test_the_lifts_that_are_tried(n_features, n_lifted, expected):
     for standardize in (False, True):
         lifts = [c.n_lifted for c in candidates if c.directions and c.standardize is standardize]
         assert lifts == expected
-    assert (not candidates[0].directions) == (n_features <= 64)
+    assert (not candidates[0].directions) == (n_features <= 32)
     assert all(c.directions for c in candidates[1:])
 
 

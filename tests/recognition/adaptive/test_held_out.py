@@ -99,6 +99,21 @@ def test_a_class_left_out_of_covariance_and_center(sizes, seed):
             assert unknown.mixed[at, code] == -np.inf
 
 
+def test_what_the_shrinkage_put_into_the_covariance_stays_when_a_class_is_left_out():
+    """By far most of the variance of few samples in many dimensions: distances are as before."""
+    random = np.random.default_rng(0)
+    codes, labels = np.repeat([0, 1], 4), np.repeat(["a", "b"], 4)
+    samples = random.normal(size=(8, 300)).astype(np.float32)
+    statistics = ClassStatistics("pooled")
+    statistics.add(samples, labels)
+    held_out = hold_out(statistics, Whitening.of(statistics), np.arange(2), samples, codes)
+    assert 0.95 < held_out.shrunk <= 1
+    [(_, known, unknown)] = list(held_out)
+    other = (np.arange(8), 1 - codes)
+    distances = [p.samples[:, 0] - 2 * p.mixed[other] + p.means[other] for p in (known, unknown)]
+    np.testing.assert_allclose(distances[1], distances[0], rtol=0.2)
+
+
 @pytest.mark.parametrize("pairs", [1, 20, 10**6])
 def test_blocks_of_classes_make_no_difference(pairs, monkeypatch):
     case = Case((4, 1, 6, 3, 2))

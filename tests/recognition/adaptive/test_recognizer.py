@@ -153,6 +153,19 @@ def test_membership_lies_between_0_and_1(form):
         assert np.all((membership >= 0) & (membership <= 1))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_few_classes_of_few_samples_in_many_dimensions_are_told_from_unknown_ones(n_classes):
+    random = np.random.default_rng(0)
+    centers = 0.6 * random.normal(size=(n_classes + 4, 200))
+    classes = np.repeat(np.arange(len(centers)), 50)
+    X = centers[classes] + random.normal(size=(len(classes), 200))
+    learned = np.flatnonzero((np.arange(len(classes)) % 50 < 5) & (classes < n_classes))
+    model = OpenWorldRecognizer().fit(X[learned], classes[learned])
+    known = np.setdiff1d(np.flatnonzero(classes < n_classes), learned)
+    assert np.mean(model.predict(X[known]) == classes[known]) > 0.8
+    assert np.mean(model.predict(X[classes >= n_classes]) == -1) > 0.9
+
+
 def test_membership_is_not_normalized(digits_model):
     known, unknown = (
         digits_model.membership(digits_of(TEST, c)[0]).sum(axis=1) for c in (range(7), [7, 8, 9])

@@ -28,10 +28,11 @@ N_HALVES = 32
 FEWEST_UNKNOWNS = 20  # known unknowns from which they weigh as much as the classes that play unknown
 PSEUDO_SAMPLES = 15  # of the typical tightness, in the tightness of every class
 _NOISE_UNDONE = 4.0  # noise of a class mean, over its length, of which half the attenuation is undone
-_FEWEST_CLASSES = 4  # fewer say little about angles, and leave no runner-up to an unknown sample
+_FEWEST_FOR_ANGLES = 3  # fewer classes say nothing about angles: their center lies between them
+_FEWEST_CLASSES = 4  # fewer leave no runner-up to an unknown sample
 _FEWEST_SAMPLES = 5
 _SLACK, _MARGIN = 0.15, 0.5  # see _average_threshold
-_RECALL_OF_FEW, _FEW_DIMENSIONS = 0.93, 32  # see _accepting_most
+_RECALL_OF_FEW, _FEW_DIMENSIONS = 0.93, 32  # see calibrate
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,7 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
     held_out : HeldOut
     objective : Objective
     distances : bool, default=False
-        Whether the score is to be by distance; it is in any case where there are few classes, which say
-        little about angles.
+        Whether the score is to be by distance; with two classes it is in any case.
     """
     if len(held_out.counts) < 2 or len(held_out.codes) < _FEWEST_SAMPLES:
         warnings.warn(
@@ -164,8 +164,13 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
     # Distances go on growing beyond the known samples; each class that plays unknown shows how far is safe.
     margin = _MARGIN * (min(n_classes - 1, 4) if chosen.by_distance else 1)
     threshold = _average_threshold(scored, held_out.codes, objective, margin)
-    if n_classes < _FEWEST_CLASSES and n_dimensions <= _FEW_DIMENSIONS:
-        threshold = min(threshold, _accepting_most(scored, objective))
+    if getattr(objective, "named_right", False) and scored.right.any():
+        if n_classes < _FEWEST_CLASSES and n_dimensions <= _FEW_DIMENSIONS:
+            # Such classes may overlap much more than they will with unknown ones.
+            threshold = min(threshold, _accepting_most(scored))
+        elif n_classes < _FEWEST_FOR_ANGLES:
+            # One class that plays unknown may be far away from the other, and others need not be.
+            threshold = max(threshold, _accepting_most(scored))
     missed = 1 - float(np.mean(scored.right & (scored.known > threshold)))
     unknown = scored.all_unknown()
     both = np.r_[scored.known, unknown]
@@ -182,7 +187,7 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
 def _candidates(held_out: HeldOut, distances: bool) -> Iterator[tuple[ScoreCalibration, Scored]]:
     """Yield every form of the score with what the held-out samples score, simplest first."""
     n_classes, n_dimensions = held_out.means.shape
-    form = ScoreCalibration(distances or n_classes < _FEWEST_CLASSES, 1.0, 0.0, _noise(held_out), 0.0)
+    form = ScoreCalibration(distances or n_classes < _FEWEST_FOR_ANGLES, 1.0, 0.0, _noise(held_out), 0.0)
     similarities = form.similarities(held_out.own(), n_dimensions)[:, 0]
     form = replace(form, typical=float(similarities.mean()))
     tightness = form.penalties(similarities, held_out.codes, n_classes)
@@ -296,13 +301,8 @@ def _average_threshold(scored: Scored, codes: Codes, objective: Objective, margi
     return max(average(0.0), strict)
 
 
-def _accepting_most(scored: Scored, objective: Objective) -> float:
-    """Return a threshold that accepts most of the known samples, for two or three classes of few features.
-
-    Such classes may overlap much more than they will with unknown ones.
-    """
-    if not getattr(objective, "named_right", False) or not scored.right.any():
-        return np.inf
+def _accepting_most(scored: Scored) -> float:
+    """Return a threshold that accepts most of the known samples that are named right."""
     known = scored.known[scored.right]
     least = float(np.median(known)) - 4 * _deviation(known)
     return max(float(np.quantile(known, 1 - _RECALL_OF_FEW)), least)

@@ -19,7 +19,7 @@ POWERS = (1.0, 0.5, 0.25)
 _LARGEST_LIFTED = 1024  # with more features a lift no longer pays for its cost
 _LIFTED_PER_FEATURE = 32
 _LIFTED_TO_CHOOSE = 500  # rows of a lift that is only tried
-_FEW_FEATURES, _VERY_FEW_FEATURES = 64, 32
+_FEW_FEATURES = 32
 _SAMPLES, _SAMPLES_PER_CLASS = 3000, 12  # to choose with
 _JUDGED = 600
 _GAIN = 0.01  # what a less simple candidate must promise, over the number of classes
@@ -36,7 +36,7 @@ def choose_metric(
     n_features = samples.shape[1]
     candidates = candidate_metrics(n_features, n_lifted, random_state)
     n_classes = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
-    few = n_features <= _VERY_FEW_FEATURES
+    few = n_features <= _FEW_FEATURES
     best = next((metric for metric in candidates if metric.directions is not few), candidates[0])
     if n_classes < 3:
         return best

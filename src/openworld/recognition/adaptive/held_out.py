@@ -65,6 +65,8 @@ class HeldOut:
         k: what one sample adds to the shrunk covariance.
     unknowns : array of shape (m, L), optional
         Whitened samples of no class, which the statistics do not hold.
+    shrunk : float
+        The share of the shrunk covariance, averaged over whitened directions, that the shrinkage put there.
     """
 
     samples: Floats
@@ -74,6 +76,7 @@ class HeldOut:
     shares: Doubles
     per_sample: float
     unknowns: Floats | None = None
+    shrunk: float = 0.0
 
     def of_unknowns(self) -> Products | None:
         """Return the products of the samples of no class and all means; None without such samples."""
@@ -161,8 +164,10 @@ class HeldOut:
                 moved[rows] += with_samples.T @ gained
                 lengths[rows] += np.sum(gained**2, axis=0)
                 samples[rows] += np.sum(with_samples**2, axis=0)[:, np.newaxis]
-                # What is left of the scatter is divided by what is left of the degrees of freedom.
+                # What is left of the scatter is divided by what is left of the degrees of freedom; what the
+                # shrinkage put into the covariance stays.
                 left = max(degrees - (len(to_own) - 1), 1.0) / degrees
+                left = 1 / ((1 - self.shrunk) / left + self.shrunk)
                 for part in (moved, lengths, samples):
                     part[rows] *= left
         moved[at_own] = -np.inf
@@ -210,8 +215,27 @@ def hold_out(
     samples = whitening(samples) if len(samples) else samples
     if unknowns is not None and len(unknowns):
         unknowns = whitening(unknowns)
-    shares = center_weights(counts)
-    return HeldOut(samples, codes[judged], means, counts, shares, whitening.per_sample, unknowns)
+    return HeldOut(
+        samples,
+        codes[judged],
+        means,
+        counts,
+        center_weights(counts),
+        whitening.per_sample,
+        unknowns,
+        _shrunk_share(statistics, whitening),
+    )
+
+
+def _shrunk_share(statistics: ClassStatistics, whitening: Whitening) -> float:
+    """Return the share of the shrunk covariance that is the multiple of the identity, in whitened directions.
+
+    ``tr(s v C^-1) / L`` with the shrinkage s, the mean variance v and the shrunk covariance C.
+    """
+    degrees = max(float(statistics.counts.sum()) - len(statistics), 1.0)
+    variance = float(np.trace(statistics.scatter)) / (degrees * len(whitening.map))
+    inverse_trace = float(np.einsum("ij,ij->", whitening.map, whitening.map, dtype=np.float64))
+    return min(whitening.shrinkage * variance * inverse_trace / len(whitening.map), 1.0)
 
 
 def _row_products(left: Floats, right: Floats) -> Doubles:

@@ -112,8 +112,10 @@ class ScoringModel:
 
     def scores(self, represented: Floats) -> Floats:
         """Return the score of represented samples and every class, shape (n, K), see `ScoreCalibration`."""
-        whitened = self.whitening(represented)
-        scores = (whitened if self.calibration.by_distance else unit(whitened)) @ self.vectors.rows.T
+        whitened: NDArray[Any] = self.whitening(represented)
+        # A distance is the small difference of large products.
+        whitened = whitened.astype(np.float64) if self.calibration.by_distance else unit(whitened)
+        scores = whitened @ self.vectors.rows.T
         if len(self.rows) < scores.shape[1] or np.any(self.rows[1:] < self.rows[:-1]):
             scores = scores[:, self.rows]
         if self.calibration.by_distance:
@@ -125,7 +127,7 @@ class ScoringModel:
             np.sqrt(scores, out=scores)
             np.negative(scores, out=scores)
         scores -= self.penalties
-        return np.asarray(scores)
+        return np.asarray(scores, dtype=np.float32)
 
     def compared(self, scores: Floats) -> Floats:
         """Return what is compared with the threshold: the score less a part of the best other class's."""
