@@ -11,7 +11,6 @@ PACKAGE = TESTS.parent / "src" / "openworld"
 WHOLE = {"browser", "contract", "deploy", "docs", "examples", "packaging", "upgrade"}
 # Files that test several modules together.
 TOGETHER = {
-    "recognition/adaptive/test_scoring_index.py",
     "recognition/test_all_or_nothing.py",
     "recognition/test_bad_input.py",
     "service/api/test_database_away.py",

@@ -22,8 +22,9 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from threadpoolctl import threadpool_limits
 
-from openworld import EuclideanMetric, NearestNonOutlier, load, save
+from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer, load, save
 from openworld.index.choice import APPROXIMATE_FROM
+from openworld.recognition import AdaptiveMetric
 
 M, SIZES = 128, (1_000, 10_000, 100_000, 1_000_000)
 SCATTERED_FROM = 100_000
@@ -148,6 +149,40 @@ def changes(model: NearestNonOutlier, samples: np.ndarray) -> dict[str, float]:
     return {"first add, us": 1e6 * first, **medians}
 
 
+def open_world(n_classes: int) -> None:
+    """Fit an OpenWorldRecognizer to three samples of each class, and compare its predictions with NNO's."""
+    random = np.random.default_rng(0)
+    groups = random.standard_normal((n_classes // 100, M), dtype=np.float32)
+    means = draw(random, groups, n_classes, SPREAD)
+    y = np.repeat(np.arange(n_classes), 3)
+    X = means[y]
+    X += np.float32(NOISE) * random.standard_normal(X.shape, dtype=np.float32)
+    of = random.integers(n_classes, size=SAMPLES)
+    samples = means[of] + np.float32(NOISE) * random.standard_normal((SAMPLES, M), dtype=np.float32)
+    others = draw(random, groups, SAMPLES // 5, SPREAD)
+    print(f"{n_classes:,} classes of 3 samples, {M} features; resident before: {resident('VmRSS'):,.0f} MiB")
+    start = process_time()
+    model = OpenWorldRecognizer(metric=AdaptiveMetric(), refresh_growth=0.1).fit(X, y)
+    print(f"fit: {process_time() - start:.1f} s of processor time; {len(model.reservoir_):,} samples kept")
+    print(f"resident: {resident('VmRSS'):,.0f} MiB, {resident('VmHWM'):,.0f} at the peak", flush=True)
+    answers = model.predict(samples)
+    print(f"named right: {np.mean(answers == of):.3f}, rejected: {np.mean(answers == -1):.3f}")
+    print(f"unknown rejected: {np.mean(model.predict(others) == -1):.3f}", flush=True)
+    nno = NearestNonOutlier(EuclideanMetric(standardize=False), tau=7.0).fit(means, np.arange(n_classes))
+    best = [float("inf")] * 2
+    for _ in range(4):
+        for i, recognizer in enumerate((model, nno)):
+            start = process_time()
+            recognizer.predict(samples)
+            best[i] = min(best[i], (process_time() - start) / SAMPLES * 1e6)
+    print(
+        f"predict: {best[0]:.0f} us a sample, {best[0] / best[1]:.2f} times NearestNonOutlier's {best[1]:.0f}"
+    )
+    start = thread_time()
+    model.partial_fit(samples[:3], [-2] * 3).predict(samples[:1])
+    print(f"learn a class and predict: {thread_time() - start:.2f} s")
+
+
 def resident(which: str) -> float:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(which))
@@ -186,5 +221,7 @@ if __name__ == "__main__":
                 print(json.dumps(compare(Path(folder))))
             case ["serve", folder]:
                 print(json.dumps(serve(Path(folder))))
+            case ["open-world", size]:
+                open_world(int(size))
             case given:
                 main(tuple(map(int, given)) or SIZES)

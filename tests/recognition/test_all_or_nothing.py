@@ -48,9 +48,9 @@ class Interrupted(BaseException):
 
 
 def is_ours(frame: Any) -> bool:
-    """Whether a frame is of the package, but for its lock: a lock that is taken must be given back."""
+    """Whether a frame is of the package, but for its locks: a lock that is taken must be given back."""
     file = "" if frame is None else frame.f_code.co_filename
-    return file.startswith(PACKAGE) and not file.endswith("locking.py")
+    return file.startswith(PACKAGE) and not file.endswith(("locking.py", "blas.py"))
 
 
 class FailingCall:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
-from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
-from openworld.recognition.locking import ReadWriteLock, lock_of
+from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier, OpenWorldRecognizer
+from openworld.recognition import ColdStartRecognizer
+from openworld.recognition.locking import ReadWriteLock, lock_of, thread_safe
 
 WAIT = 60
 
@@ -117,3 +120,43 @@ def test_copies_have_locks_of_their_own() -> None:
     copies = [deepcopy(model), pickle.loads(pickle.dumps(model)), clone(model)]  # noqa: S301
     assert len({id(lock_of(each)) for each in [model, *copies]}) == 4
     assert lock_of(model) is lock_of(model)
+
+
+@pytest.mark.parametrize(
+    "kind", [OpenWorldRecognizer, ColdStartRecognizer, NearestNonOutlier, NearestClassMean]
+)
+def test_every_method_takes_the_lock_once(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method that is added later, too: shared if it is known to read only, otherwise alone."""
+
+    @thread_safe
+    class Extended(kind):  # type: ignore[misc]
+        def added_later(self) -> list[str]:
+            return list(taken)
+
+        def predict(self, X: Any) -> list[str]:
+            return list(taken)
+
+        def _helper(self) -> list[str]:
+            return list(taken)
+
+    taken: list[str] = []
+
+    class Lock:
+        def shared(self) -> Any:
+            taken.append("shared")
+            return nullcontext()
+
+        def exclusive(self) -> Any:
+            taken.append("alone")
+            return nullcontext()
+
+    monkeypatch.setattr("openworld.recognition.locking.lock_of", lambda model: Lock())
+    model = Extended()
+    assert model.added_later() == ["alone"]
+    taken.clear()
+    assert model.predict([]) == ["shared"]
+    taken.clear()
+    assert model._helper() == []
+    with pytest.raises(NotFittedError):
+        model.without_classes()
+    assert taken == ["alone"]

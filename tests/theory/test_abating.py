@@ -7,15 +7,12 @@ from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.theory.abating import (
     Cone,
     Gaussian,
-    LinearlyMapped,
-    Maximum,
     NearestSample,
-    Product,
     ReversedWeibull,
     Thresholded,
-    WeightedSum,
     zero_risk_threshold,
 )
+from openworld.theory.combinations import LinearlyMapped, Maximum, Product, WeightedSum
 
 positive = st.floats(0.05, 20)
 thresholds = st.floats(0, 1.2)

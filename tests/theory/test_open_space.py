@@ -8,24 +8,10 @@ from scipy.special import gammainc, gammaln
 from sklearn.svm import LinearSVC
 
 from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier, SoftmaxThreshold
-from openworld.theory.abating import (
-    Cone,
-    Gaussian,
-    LinearlyMapped,
-    Maximum,
-    Product,
-    ReversedWeibull,
-    Thresholded,
-    WeightedSum,
-    zero_risk_threshold,
-)
-from openworld.theory.open_space import (
-    OpenSpace,
-    OpenSpaceWarning,
-    Sampling,
-    open_set_risk,
-    open_space_risk,
-)
+from openworld.theory.abating import Cone, Gaussian, ReversedWeibull, Thresholded, zero_risk_threshold
+from openworld.theory.combinations import LinearlyMapped, Maximum, Product, WeightedSum
+from openworld.theory.open_space import OpenSpaceWarning, open_set_risk, open_space_risk
+from openworld.theory.sampling import OpenSpace, Sampling
 
 FEW = Sampling(n_samples=20_000)
 

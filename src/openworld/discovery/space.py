@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.recognition.adaptive.metric import Whitening
-from openworld.recognition.adaptive.recognizer import OpenWorldRecognizer
 from openworld.recognition.class_statistics import ClassStatistics
 
 Floats = NDArray[np.floating[Any]]
@@ -58,13 +57,13 @@ class PoolSpace:
 
         Where it is None, or knows fewer than two classes, it is the space of the features as they are.
 
-        Of an `OpenWorldRecognizer` it is the metric without what it learned from some samples of the
-        reservoir, which then stand for samples of unknown classes: to the metric as it is, the samples it
-        was learned from look more alike than new ones.
+        Where the recognizer keeps samples it is the metric without what it learned from some of them, which
+        then stand for samples of unknown classes: to the metric as it is, the samples it was learned from
+        look more alike than new ones.
         """
         if recognizer is None or len(recognizer.statistics_) < 2:
             return cls(np.asarray, None)
-        if isinstance(recognizer, OpenWorldRecognizer):
+        if recognizer.keeps_samples:
             return _held_out(recognizer)
         return cls(lambda X: np.asarray(recognizer.metric_.transform(X)), None)
 
@@ -75,7 +74,7 @@ def unit(vectors: Floats) -> NDArray[np.float32]:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)
 
 
-def _held_out(recognizer: OpenWorldRecognizer) -> PoolSpace:
+def _held_out(recognizer: Any) -> PoolSpace:
     recognizer.refresh()
     statistics, representation = recognizer.statistics_, recognizer.metric_.representation_
     samples, codes = _some_kept(recognizer)
@@ -92,7 +91,7 @@ def _held_out(recognizer: OpenWorldRecognizer) -> PoolSpace:
     return PoolSpace(transform, KnownSamples(unit(whitening(represented)), codes))
 
 
-def _some_kept(recognizer: OpenWorldRecognizer) -> tuple[Floats, Positions]:
+def _some_kept(recognizer: Any) -> tuple[Floats, Positions]:
     """Return samples of the reservoir that the statistics can spare, and their classes.
 
     Of each class a third of its samples, or a half where it has few, and of very many classes some, evenly

@@ -1,7 +1,8 @@
-"""ClassMeansMixin: correcting classes, adding models and finding nearest classes, by `ClassMeans`."""
+"""ClassMeansMixin: learning and correcting classes, adding models, nearest classes, all by `ClassMeans`."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from copy import copy
 from functools import partial
@@ -15,13 +16,20 @@ from openworld.index import IndexKind
 from openworld.index.growing_rows import in_turn
 from openworld.recognition.class_means import ClassMeans
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.validation import as_array, as_key, check_labels, check_unknown_label
+from openworld.recognition.validation import (
+    as_array,
+    as_key,
+    check_announced,
+    check_labels,
+    check_unknown_label,
+    continue_training,
+)
 
 Floats = NDArray[np.floating[Any]]
 
 
 class ClassMeansMixin:
-    """What every recognizer by class means offers: correcting classes, adding models, the nearest classes.
+    """What every recognizer by class means offers: learning and correcting classes, adding models, searching.
 
     It passes calls on to `class_means_`, a `ClassMeans`, which `fit` makes.
     """
@@ -30,6 +38,50 @@ class ClassMeansMixin:
     unknown_label_: Any
     index: IndexKind
     calibrates_itself = False
+    keeps_samples = False
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the starting classes."""
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn samples of known and of new classes: the incremental learning function I_t.
+
+        With W and tau fixed, I_t updates the mean of class i by the n samples x_k that a person labeled
+        as i, and adds a class that is new:
+
+            mu_i <- (N_i mu_i + sum_k x_k) / (N_i + n),   N_i <- N_i + n
+
+        No other class changes. A metric that has a `partial_fit` of its own learns the samples too, and all
+        means are projected by it again. On a recognizer that was never fitted this is the same as `fit`.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+        classes : array, optional
+            Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
+        sample_weight : array of shape (n,), optional
+            How often each sample counts, in whole numbers.
+
+        Returns
+        -------
+        self
+        """
+        check_announced(y, classes)
+        if not hasattr(self, "class_means_"):
+            return self.fit(X, y, sample_weight)
+        samples, labels = continue_training(self, X, y, sample_weight)
+        self.class_means_ = self.class_means_.learn(samples, labels)
+        return self
 
     # -- correcting -------------------------------------------------------------------------------
 

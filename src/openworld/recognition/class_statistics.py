@@ -151,7 +151,7 @@ class ClassStatistics:
     # -- learning ---------------------------------------------------------------------------------
 
     def add(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ClassStatistics:
-        """Add labeled samples, in place.
+        """Add labeled samples, in place, and return these statistics.
 
         Parameters
         ----------
@@ -160,10 +160,6 @@ class ClassStatistics:
             Labels; those not seen before become new classes.
         sample_weight : array of shape (n,), optional
             Non-negative weights; a sample of weight 0 is ignored.
-
-        Returns
-        -------
-        self : ClassStatistics
         """
         return self._combine(self._of_samples(X, y, sample_weight), sign=1)
 
@@ -335,11 +331,9 @@ class ClassStatistics:
     def check_combines(self, other: ClassStatistics, sign: Literal[1, -1] = 1) -> None:
         """Raise the error that adding the others (with sign = -1, subtracting them) would raise."""
         if self.scatter_kind != other.scatter_kind:
-            kinds = f'scatter="{self.scatter_kind}" and scatter="{other.scatter_kind}"'
-            raise ValueError(f"Statistics with {kinds} do not combine.")
+            raise ValueError(f"Scatter {self.scatter_kind!r} and {other.scatter_kind!r} do not combine.")
         if self.n_features is not None and other.n_features not in (None, self.n_features):
-            n_features = f"{self.n_features} and of {other.n_features}"
-            raise ValueError(f"Statistics of {n_features} features do not combine.")
+            raise ValueError(f"{self.n_features} and {other.n_features} features do not combine.")
         self._check_kind(other._labels[:1])
         for label, count in zip(other._labels, other.counts, strict=True) if sign < 0 else ():
             if label not in self or self.count(label) < count * (1 - _NOTHING):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import wraps
+from types import FunctionType
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 
 class ReadWriteLock:
@@ -81,24 +82,13 @@ def lock_of(model: Any) -> ReadWriteLock:
     return lock
 
 
-# What a recognizer may be asked by many threads at once, and what has it to itself.
-_READS = (
+# What many threads may ask a recognizer at once. All its other public methods have it to themselves.
+_READS = {
     *("predict", "decision_function", "membership", "judge", "nearest_classes"),
     *("predict_proba", "predict_log_proba", "log_density"),
-)
-_CHANGES = (
-    *(
-        "fit",
-        "partial_fit",
-        "learn_statistics",
-        "learn_unknown",
-        "forget_class",
-        "rename_class",
-        "merge_classes",
-    ),
-    *("set_objective", "relax_threshold", "recalibrate", "refresh", "optimize", "state"),
-    *("class_mean", "without_classes", "__add__"),  # read what learning changes, but need no scoring model
-)
+}
+
+_with_lock: WeakSet[Callable[..., Any]] = WeakSet()
 
 K = TypeVar("K", bound=type)
 
@@ -106,14 +96,25 @@ K = TypeVar("K", bound=type)
 def thread_safe(kind: K) -> K:
     """Make the methods of a recognizer that change it wait for those that read it, and these for them.
 
+    Every public method is one or the other, inherited ones too; properties and scikit-learn's methods take no
+    lock.
+
     A recognizer may compute what predictions read when it is first needed. Its `_is_ready` says whether that
     was done; if not, `_make_ready` is called while no other thread has the model.
     """
-    for name in filter(partial(hasattr, kind), _READS):
-        setattr(kind, name, _shared(getattr(kind, name)))
-    for name in filter(partial(hasattr, kind), _CHANGES):
-        setattr(kind, name, _exclusive(getattr(kind, name)))
+    for name, method in _public_methods(kind):
+        if method not in _with_lock and not method.__module__.startswith("sklearn."):
+            locked = _shared(method) if name in _READS else _exclusive(method)
+            _with_lock.add(locked)  # a subclass inherits it
+            setattr(kind, name, locked)
     return kind
+
+
+def _public_methods(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name in dir(kind):
+        method = getattr(kind, name, None)
+        if isinstance(method, FunctionType) and (not name.startswith("_") or name == "__add__"):
+            yield name, method
 
 
 def _exclusive(method: Callable[..., Any]) -> Callable[..., Any]:

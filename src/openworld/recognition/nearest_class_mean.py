@@ -28,13 +28,7 @@ from openworld.recognition.threshold import (
     fit_metric_and_tau,
     known_codes,
 )
-from openworld.recognition.validation import (
-    as_float,
-    check_announced,
-    continue_training,
-    start_training,
-    unchanged_on_error,
-)
+from openworld.recognition.validation import as_float, start_training, unchanged_on_error
 
 Floats = NDArray[np.floating[Any]]
 
@@ -94,21 +88,6 @@ class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
             samples, labels = start_training(self, X, y, sample_weight)
             metric = new_metric(self.metric).fit(as_float(samples), labels)
             self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels), self.index)
-        return self
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn further samples, of known and of new classes, as `NearestNonOutlier` does."""
-        if not hasattr(self, "class_means_"):
-            check_announced(y, classes)
-            return self.fit(X, y, sample_weight)
-        samples, labels = continue_training(self, X, y, classes, sample_weight)
-        self.class_means_ = self.class_means_.learn(samples, labels)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -202,21 +181,6 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
                 new_metric(self.metric), self.tau, samples, labels, _minus_log_p
             )
             self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels))
-        return self
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn further samples, of known and of new classes, as `NearestNonOutlier` does."""
-        if not hasattr(self, "class_means_"):
-            check_announced(y, classes)
-            return self.fit(X, y, sample_weight)
-        samples, labels = continue_training(self, X, y, classes, sample_weight)
-        self.class_means_ = self.class_means_.learn(samples, labels)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

@@ -107,7 +107,15 @@ class Recognizer(Protocol):
 
 
 class EditableRecognizer(Recognizer, Protocol):
-    """A recognizer whose classes can be corrected and whose models can be added: one that can be served."""
+    """A recognizer whose classes can be corrected and whose models can be added: one that can be served.
+
+    Attributes
+    ----------
+    keeps_samples : bool
+        Whether it keeps samples of its classes (`reservoir_`), and a metric that can be made without them.
+    """
+
+    keeps_samples: bool
 
     @property
     def statistics_(self) -> ClassStatistics:

@@ -178,11 +178,9 @@ def continue_training(
     recognizer: Any,
     X: ArrayLike,
     y: ArrayLike,
-    classes: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Check further samples against what the recognizer was started with."""
-    check_announced(y, classes)
     samples, labels = _validate(recognizer, X, y, sample_weight, reset=False)
     _check_classes(recognizer, labels)
     return samples, labels

@@ -3,25 +3,10 @@
 Nothing else in the package imports it; it is here to check the recognizers against.
 """
 
-from openworld.theory.abating import (
-    Cone,
-    Gaussian,
-    LinearlyMapped,
-    Maximum,
-    Product,
-    ReversedWeibull,
-    Thresholded,
-    WeightedSum,
-    zero_risk_threshold,
-)
-from openworld.theory.open_space import (
-    OpenSetRisk,
-    OpenSpace,
-    OpenSpaceRisk,
-    Sampling,
-    open_set_risk,
-    open_space_risk,
-)
+from openworld.theory.abating import Cone, Gaussian, ReversedWeibull, Thresholded, zero_risk_threshold
+from openworld.theory.combinations import LinearlyMapped, Maximum, Product, WeightedSum
+from openworld.theory.open_space import OpenSetRisk, OpenSpaceRisk, open_set_risk, open_space_risk
+from openworld.theory.sampling import OpenSpace, Sampling
 
 __all__ = [
     "Cone",

@@ -1,4 +1,4 @@
-"""Compact abating probability (CAP) models and their combinations: Theorems 1 and 2, executable.
+"""Compact abating probability (CAP) models and the threshold without open space risk: Theorem 1, executable.
 
 An abating model M has values that fall with the distance from a finite set of centers. M is thresholded
 as the paper's novelty detector does it, with a strict inequality (below Eq. 7),
@@ -17,7 +17,6 @@ statements need a condition or a correction, docs/theory.md says so.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,6 @@ Floats = NDArray[np.float64]
 # A k-d tree is quicker than all distances in few dimensions only.
 _TREE_DIMENSIONS = 8
 _CHUNK_DISTANCES = 1 << 21
-# Beyond this distance a value that has not fallen to the threshold is taken never to.
-_FARTHEST = 1e300
 
 
 def as_points(X: ArrayLike, n_features: int | None = None) -> Floats:
@@ -98,7 +95,7 @@ class RadialModel(AbatingModel):
     """A model ``M(x) = a(min_i |x - center_i|)`` with a function a from 1 at distance 0 down to 0."""
 
     def __init__(self, centers: ArrayLike) -> None:
-        self.centers = _frozen(as_points(centers))
+        self.centers = frozen(as_points(centers))
         self._nearest = NearestSample(self.centers)
 
     @abstractmethod
@@ -111,7 +108,7 @@ class RadialModel(AbatingModel):
 
     def bound(self, distance: float) -> float:
         """Return a(distance), which is attained."""
-        return float(self.abate(np.array([_checked_distance(distance)]))[0])
+        return float(self.abate(np.array([checked_distance(distance)]))[0])
 
 
 class Cone(RadialModel):
@@ -134,7 +131,7 @@ class Cone(RadialModel):
 
     def reach(self, threshold: float) -> float:
         """Return ``tau (1 - threshold)``, or 0 for thresholds from 1."""
-        return self.tau * max(0.0, 1.0 - _checked_threshold(threshold))
+        return self.tau * max(0.0, 1.0 - checked_threshold(threshold))
 
 
 class ReversedWeibull(RadialModel):
@@ -162,7 +159,7 @@ class ReversedWeibull(RadialModel):
 
     def reach(self, threshold: float) -> float:
         """Return ``scale (-ln threshold)^(1 / shape)``: infinite at 0, and 0 for thresholds from 1."""
-        threshold = _checked_threshold(threshold)
+        threshold = checked_threshold(threshold)
         if threshold == 0:
             return np.inf
         return float(self.scale * max(0.0, -np.log(threshold)) ** (1 / self.shape))
@@ -196,7 +193,7 @@ class Thresholded(AbatingModel):
     """
 
     def __init__(self, model: AbatingModel, threshold: float) -> None:
-        self.model, self.threshold = model, _checked_threshold(threshold)
+        self.model, self.threshold = model, checked_threshold(threshold)
         self.centers = model.centers
 
     def value(self, X: ArrayLike) -> Floats:
@@ -211,149 +208,7 @@ class Thresholded(AbatingModel):
 
     def reach(self, threshold: float) -> float:
         """Return the model's reach at the larger of the two thresholds."""
-        return self.model.reach(max(_checked_threshold(threshold), self.threshold))
-
-
-class _Combination(AbatingModel):
-    """Models over one feature space; the centers are those of all of them."""
-
-    def __init__(self, models: Sequence[AbatingModel]) -> None:
-        self.models = tuple(models)
-        if not self.models:
-            raise ValueError("A combination needs at least one model.")
-        if len({model.centers.shape[1] for model in self.models}) > 1:
-            raise ValueError("All models of a combination must have the same number of features.")
-        self.centers = _frozen(np.unique(np.vstack([model.centers for model in self.models]), axis=0))
-
-
-class WeightedSum(_Combination):
-    """``M(x) = sum_j c_j M_j(x)`` with 0 <= c_j <= 1 (Theorem 1). Values lie in [0, sum_j c_j].
-
-    Parameters
-    ----------
-    models : sequence of AbatingModel
-        Give them already `Thresholded` for the sum as the theorem writes it, ``sum_j c_j M_{j,tau_j}``.
-    weights : sequence of float, optional
-        The c_j; by default ``1 / n_models`` each, a convex combination.
-    """
-
-    def __init__(self, models: Sequence[AbatingModel], weights: Sequence[float] | None = None) -> None:
-        super().__init__(models)
-        n_models = len(self.models)
-        self.weights = (1 / n_models,) * n_models if weights is None else tuple(map(float, weights))
-        if len(self.weights) != n_models:
-            raise ValueError(f"{n_models} models need as many weights; got {len(self.weights)}.")
-        if not all(0 <= weight <= 1 for weight in self.weights):
-            raise ValueError(f"Theorem 1 needs weights 0 <= c_j <= 1; got {list(self.weights)}.")
-
-    def value(self, X: ArrayLike) -> Floats:
-        """Return the weighted sum, shape (n,)."""
-        points = as_points(X, self.centers.shape[1])
-        total = np.zeros(len(points))
-        for weight, model in zip(self.weights, self.models, strict=True):
-            total += weight * model.value(points)
-        return total
-
-    def bound(self, distance: float) -> float:
-        """Return the weighted sum of the bounds."""
-        parts = zip(self.weights, self.models, strict=True)
-        return float(sum(weight * model.bound(distance) for weight, model in parts))
-
-    def reach(self, threshold: float) -> float:
-        """Return where the weighted sum of the bounds falls to the threshold."""
-        if _checked_threshold(threshold) == 0:
-            parts = zip(self.weights, self.models, strict=True)
-            return max((model.reach(0.0) for weight, model in parts if weight > 0), default=0.0)
-        return _where_it_falls(self.bound, threshold)
-
-
-class Maximum(_Combination):
-    """``M(x) = max_j M_j(x)``: Theorem 1 for a maximum, for example over classes."""
-
-    def value(self, X: ArrayLike) -> Floats:
-        """Return the largest value of the models, shape (n,)."""
-        points = as_points(X, self.centers.shape[1])
-        return np.asarray(np.max([model.value(points) for model in self.models], axis=0))
-
-    def bound(self, distance: float) -> float:
-        """Return the largest of the bounds."""
-        return max(model.bound(distance) for model in self.models)
-
-    def reach(self, threshold: float) -> float:
-        """Return the largest of the reaches."""
-        return max(model.reach(threshold) for model in self.models)
-
-
-class Product(_Combination):
-    """``M(x) = prod_j M_j(x)``: Theorem 1 for a product. One factor of finite reach bounds the whole."""
-
-    def value(self, X: ArrayLike) -> Floats:
-        """Return the product of the models' values, shape (n,)."""
-        points = as_points(X, self.centers.shape[1])
-        return np.asarray(np.prod([model.value(points) for model in self.models], axis=0))
-
-    def bound(self, distance: float) -> float:
-        """Return the product of the bounds."""
-        return float(np.prod([model.bound(distance) for model in self.models]))
-
-    def reach(self, threshold: float) -> float:
-        """Return where the product of the bounds falls to the threshold."""
-        if _checked_threshold(threshold) == 0:
-            return min(model.reach(0.0) for model in self.models)
-        return _where_it_falls(self.bound, threshold)
-
-
-class LinearlyMapped(AbatingModel):
-    """``M(x) = M'(T'x)``: a model over a linearly transformed space (Theorem 2).
-
-    With s the smallest of the D singular values of the map x -> T'x, ``|T'x - T'c| >= s |x - c|``, so
-    what M' promises at distance s d holds for M at distance d. A map that takes some direction to zero,
-    as every map to fewer dimensions does, has s = 0: M does not abate along that direction, its
-    `bound` is constant and its `reach` infinite, whatever the threshold below the maximum. The reach in
-    the mapped space is ``mapped.model.reach``.
-
-    Parameters
-    ----------
-    model : AbatingModel
-        M', over m features.
-    T : array of shape (D, m)
-        As W in Eq. 8.
-    centers : array of shape (k, D), optional
-        The training samples before the map, among them a preimage of every center of `model`. By default
-        the preimages of least norm, which for a map to fewer dimensions need not be the samples.
-    """
-
-    def __init__(self, model: AbatingModel, T: ArrayLike, centers: ArrayLike | None = None) -> None:
-        self.model, self.T = model, _frozen(as_points(T))
-        n_features, n_mapped = self.T.shape
-        if n_mapped != model.centers.shape[1]:
-            raise ValueError(f"T maps to {n_mapped} dimensions; the model has {model.centers.shape[1]}.")
-        preimages = model.centers @ np.linalg.pinv(self.T) if centers is None else centers
-        self.centers = _frozen(as_points(preimages, n_features))
-        gaps = NearestSample(self.centers @ self.T).distances(model.centers)
-        if gaps.max() > 1e-9 * (1 + np.abs(model.centers).max()):
-            raise ValueError("T takes no point of `centers` to a center of the model: check both.")
-        self.smallest_singular_value = _smallest_singular_value(self.T)
-
-    @property
-    def is_injective(self) -> bool:
-        """Whether T has rank D, so that no direction is lost."""
-        return self.smallest_singular_value > 0
-
-    def value(self, X: ArrayLike) -> Floats:
-        """Return M'(T'x), shape (n,)."""
-        return self.model.value(as_points(X, len(self.T)) @ self.T)
-
-    def bound(self, distance: float) -> float:
-        """Return the bound of M' at s times the distance."""
-        return self.model.bound(self.smallest_singular_value * _checked_distance(distance))
-
-    def reach(self, threshold: float) -> float:
-        """Return the reach of M' divided by s, in the space before the map."""
-        mapped = self.model.reach(threshold)
-        if mapped == 0:
-            return 0.0
-        return mapped / self.smallest_singular_value if self.is_injective else np.inf
+        return self.model.reach(max(checked_threshold(threshold), self.threshold))
 
 
 # -- Theorem 1 ------------------------------------------------------------------------------------
@@ -389,38 +244,15 @@ def zero_risk_threshold(model: AbatingModel, r: float, samples: ArrayLike | None
     float
         At `model.bound(0)` and above the model recognizes nothing: no risk, and no use.
     """
-    r, gap = _checked_distance(r), 0.0
+    r, gap = checked_distance(r), 0.0
     if samples is not None:
         known = as_points(samples, model.centers.shape[1])
         gap = float(NearestSample(known).distances(model.centers).max())
     return model.bound(max(0.0, r - gap))
 
 
-def _where_it_falls(bound: Callable[[float], float], threshold: float) -> float:
-    """Return the smallest distance at which a non-increasing bound is at most the threshold."""
-    if bound(0.0) <= threshold:
-        return 0.0
-    near, far = 0.0, 1.0
-    while bound(far) > threshold:
-        near, far = far, 2 * far
-        if far > _FARTHEST:
-            return np.inf
-    while near < (middle := near + (far - near) / 2) < far:
-        near, far = (middle, far) if bound(middle) > threshold else (near, middle)
-    return far
-
-
-def _smallest_singular_value(T: Floats) -> float:
-    """Return the smallest of the D singular values of x -> T'x; 0 where rounding hides it."""
-    n_features, n_mapped = T.shape
-    if n_mapped < n_features:
-        return 0.0
-    singular_values = np.linalg.svd(T, compute_uv=False)
-    smallest = float(singular_values[-1])
-    return smallest if smallest > n_mapped * np.finfo(np.float64).eps * singular_values[0] else 0.0
-
-
-def _frozen(array: Floats) -> Floats:
+def frozen(array: Floats) -> Floats:
+    """Return a copy that cannot be changed."""
     array = array.copy()
     array.setflags(write=False)
     return array
@@ -432,13 +264,15 @@ def _positive(number: Any, name: str) -> float:
     return float(number)
 
 
-def _checked_threshold(threshold: float) -> float:
+def checked_threshold(threshold: float) -> float:
+    """Return a threshold that is finite and not negative."""
     if not 0 <= threshold < np.inf:
         raise ValueError(f"A threshold must be finite and at least 0; got {threshold!r}.")
     return float(threshold)
 
 
-def _checked_distance(distance: float) -> float:
+def checked_distance(distance: float) -> float:
+    """Return a distance that is finite and not negative."""
     if not 0 <= distance < np.inf:
         raise ValueError(f"A distance must be finite and at least 0; got {distance!r}.")
     return float(distance)

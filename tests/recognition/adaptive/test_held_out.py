@@ -137,6 +137,6 @@ def test_holding_out_whitens_what_the_statistics_hold(monkeypatch):
     np.testing.assert_allclose(found.samples, whitening(samples)[case.codes != 1], atol=1e-6)
     np.testing.assert_allclose(found.shares @ found.means, 0, atol=1e-5)
     np.testing.assert_allclose(found.means, whitening(case.means.astype(np.float32)), atol=1e-5)
-    monkeypatch.setattr(module, "_MOST_JUDGED", 30)
+    monkeypatch.setattr(module, "_MOST_JUDGED", 20)
     some = hold_out(statistics, whitening, order, samples, case.codes)
     assert set(some.codes.tolist()) < {0, 2, 3}

@@ -36,9 +36,9 @@ def hash_of(sample):
     return split_mix(sum(word * split_mix(i) for i, word in enumerate(words)) % 2**64)
 
 
-def brute_force(samples, labels, size, total=0):
+def brute_force(samples, labels, size, total=0, most_in_all=10**6):
     """Sort the distinct samples of each class by hash and keep the first."""
-    most = max(size, total // len(set(labels)))
+    most = max(1, min(max(size, total // len(set(labels))), most_in_all // len(set(labels))))
     found = {}
     for label in sorted(set(labels)):
         distinct = {tuple(sample.tolist()) for sample in samples[labels == label]}
@@ -46,8 +46,8 @@ def brute_force(samples, labels, size, total=0):
     return found
 
 
-def filled(samples=X, labels=Y, size=5, total=0):
-    reservoir = Reservoir(size, total)
+def filled(samples=X, labels=Y, size=5, total=0, most=10**6):
+    reservoir = Reservoir(size, total, most=most)
     reservoir.add(samples, labels)
     return reservoir
 
@@ -64,13 +64,15 @@ def test_the_smallest_hashes_are_kept():
     n_pieces=st.integers(1, 20),
     size=st.integers(1, 40),
     total=st.sampled_from([0, 30, 200]),
+    most=st.sampled_from([2, 30, 10**6]),
 )
-def test_order_and_pieces_make_no_difference(seed, n_pieces, size, total):
+def test_order_and_pieces_make_no_difference(seed, n_pieces, size, total, most):
     order = np.random.default_rng(seed).permutation(len(X))
-    reservoir = Reservoir(size, total)
+    reservoir = Reservoir(size, total, most=most)
     for piece in np.array_split(order, n_pieces):
         reservoir.add(X[piece], Y[piece])
-    assert content(reservoir) == brute_force(X, Y, size, total)
+    assert content(reservoir) == brute_force(X, Y, size, total, most)
+    assert len(reservoir) == sum(map(len, content(reservoir).values()))
 
 
 @settings(max_examples=50)
@@ -79,15 +81,16 @@ def test_order_and_pieces_make_no_difference(seed, n_pieces, size, total):
     n_parts=st.integers(1, 8),
     size=st.integers(1, 40),
     total=st.sampled_from([0, 30, 200]),
+    most=st.sampled_from([2, 30, 10**6]),
 )
-def test_merged_parts_are_the_whole(seed, n_parts, size, total):
+def test_merged_parts_are_the_whole(seed, n_parts, size, total, most):
     random = np.random.default_rng(seed)
     part_of = random.integers(0, n_parts, size=len(X))
-    parts = [filled(X[part_of == i], Y[part_of == i], size, total) for i in range(n_parts)]
-    whole = Reservoir(size, total)
+    parts = [filled(X[part_of == i], Y[part_of == i], size, total, most) for i in range(n_parts)]
+    whole = Reservoir(size, total, most=most)
     for i in random.permutation(n_parts):
         whole.merge_from(parts[i])
-    assert content(whole) == brute_force(X, Y, size, total)
+    assert content(whole) == brute_force(X, Y, size, total, most)
 
 
 def test_pieces_inside_a_batch(monkeypatch):
@@ -101,6 +104,17 @@ def test_merging_leaves_the_other_as_it_was():
     one.merge_from(other)
     one.add(X[60:] + 1, Y[60:])
     assert content(other) == before
+
+
+def test_one_more_class_can_be_undone_where_all_keep_fewer_then():
+    reservoir = Reservoir(4, total=0, most=8)
+    reservoir.add(RANDOM.normal(size=(40, 3)), np.arange(40) % 2)
+    before = content(reservoir)
+    restore = reservoir.restorer([7])
+    reservoir.add(RANDOM.normal(size=(5, 3)), np.full(5, 7))
+    assert len(reservoir) == 6  # two of each class
+    restore()
+    assert content(reservoir) == before
 
 
 def test_the_size_is_bounded():

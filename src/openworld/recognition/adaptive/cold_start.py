@@ -19,13 +19,7 @@ from openworld.recognition.adaptive.scoring import ScoringModel
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.locking import thread_safe
 from openworld.recognition.recognizer import Judgement
-from openworld.recognition.validation import (
-    as_array,
-    check_range,
-    continue_training,
-    split_unknown,
-    unchanged_on_error,
-)
+from openworld.recognition.validation import as_array, unchanged_on_error
 
 Doubles = NDArray[np.float64]
 
@@ -38,7 +32,7 @@ class StartingMemory(ClassMemory):
 
     def __init__(self, n_features: int) -> None:
         self.n_features = n_features
-        reservoir = Reservoir(sys.maxsize, dtype=np.float64)
+        reservoir = Reservoir(sys.maxsize, dtype=np.float64, most=sys.maxsize)
         nothing = ClassStatistics("none"), ClassStatistics("per_class")
         super().__init__(Representation(n_features), *nothing, reservoir)
 
@@ -137,21 +131,12 @@ class ColdStartRecognizer(OpenWorldRecognizer):
         """Whether it still knows too little to recognize anything."""
         return isinstance(getattr(self, "memory_", None), StartingMemory)
 
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def _learn(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]) -> Self:
         """Learn new samples; with those of a second class the recognizer is fitted."""
-        if not self.is_starting:
-            return super().partial_fit(X, y, classes, sample_weight)
-        samples, labels = continue_training(self, X, y, classes, sample_weight)
-        check_range(samples)
-        assert isinstance(self.memory_, StartingMemory)
+        if not isinstance(self.memory_, StartingMemory):
+            return super()._learn(samples, labels, unknowns)
         undo = self.memory_.restorer(np.unique(labels))
-        self.memory_.add(*split_unknown(self, samples, labels))
+        self.memory_.add(samples, labels, unknowns)
         if len(self.memory_.statistics) >= FEWEST_CLASSES:
             try:
                 with unchanged_on_error(self):

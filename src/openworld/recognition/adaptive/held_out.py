@@ -23,7 +23,7 @@ Doubles = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 _PAIRS_AT_ONCE = 1_000_000  # of a sample and a class
-_MOST_JUDGED = 30_000_000  # pairs in all
+_MOST_JUDGED = 100_000_000  # pairs in all, or up to twice as many
 _LEAST = 1e-4  # the share of the variance that is left at least when samples are taken out
 
 
@@ -182,6 +182,11 @@ class HeldOut:
         return root.T @ (size * with_means), root.T @ (squares / size + size * to_own)
 
 
+def step_of_judged(n_samples: int, n_classes: int) -> int:
+    """Return 1 where the samples of all classes can be judged, n where only those of every n-th class can."""
+    return max(1, n_samples * n_classes // _MOST_JUDGED)
+
+
 def hold_out(
     statistics: ClassStatistics,
     whitening: Whitening,
@@ -208,8 +213,7 @@ def hold_out(
         Represented samples of no class.
     """
     counts = statistics.counts[order]
-    every = -(-len(codes) * len(order) // _MOST_JUDGED)
-    judged = (counts[codes] > 1.5) & (codes % max(every, 1) == 0)
+    judged = (counts[codes] > 1.5) & (codes % step_of_judged(len(codes), len(order)) == 0)
     means = whitening(statistics.means[order].astype(np.float32))
     samples = represented[judged]
     samples = whitening(samples) if len(samples) else samples

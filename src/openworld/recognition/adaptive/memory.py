@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.index.growing_rows import in_turn
 from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate
-from openworld.recognition.adaptive.held_out import hold_out
+from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, represented_statistics
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.representation import Representation
@@ -58,7 +58,9 @@ class ClassMemory:
     ) -> None:
         self.representation, self.statistics = representation, statistics
         self.lengths, self.reservoir = lengths, reservoir
-        self.unknowns = unknowns or Reservoir(_MOST_UNKNOWNS, _MOST_UNKNOWNS, reservoir.dtype)
+        self.unknowns = (
+            unknowns if unknowns is not None else Reservoir(_MOST_UNKNOWNS, _MOST_UNKNOWNS, reservoir.dtype)
+        )
 
     def add(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any] = NOTHING) -> None:
         """Add labeled samples, and samples of no class, all or nothing."""
@@ -128,8 +130,10 @@ class ClassMemory:
     def calibrate(self, whitening: Whitening, objective: Objective) -> ScoreCalibration:
         """Calibrate on at most a few thousand samples, however many classes there are."""
         classes, order = sorted_classes(self.statistics)
-        per_class = int(np.clip(_CALIBRATION_SAMPLES // len(classes), 2, self.reservoir.per_class))
-        samples, codes = self.reservoir.samples(classes, per_class)
+        per_class = min(max(_CALIBRATION_SAMPLES // len(classes), 2), self.reservoir.per_class)
+        step = step_of_judged(per_class * len(classes), len(classes))
+        samples, codes = self.reservoir.samples(classes[::step], per_class)
+        codes *= step
         unknowns = self.kept_unknowns()
         represented = self.representation(unknowns) if len(unknowns) else None
         held_out = hold_out(
@@ -190,6 +194,7 @@ class ClassMemoryMixin:
     unknown_label_: Any
     refresh_growth: float
     _derived: Derived
+    keeps_samples = True
 
     @property
     def classes_(self) -> NDArray[Any]:

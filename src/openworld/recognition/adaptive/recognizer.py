@@ -242,10 +242,10 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         -------
         self
         """
+        check_announced(y, classes)
         if not hasattr(self, "memory_"):
-            check_announced(y, classes)
             return self.fit(X, y, sample_weight)
-        samples, labels = continue_training(self, X, y, classes, sample_weight)
+        samples, labels = continue_training(self, X, y, sample_weight)
         check_range(samples)
         return self._learn(*split_unknown(self, samples, labels))
 

@@ -20,19 +20,26 @@ _LARGEST_HASH = 2**64 - 1
 class Reservoir:
     """At most `size` samples of each class: those whose content has the smallest hash.
 
-    While there are few classes each may keep more, up to `total` samples in all.
+    While there are few classes each may keep more, up to `total` samples in all. Where there are very many
+    each keeps fewer, at least one, so that there are no more than `most` in all.
 
     The hash stands for a random number that belongs to the sample, so the choice is a uniform sample of
     the distinct samples, the same whatever the order they came in; two reservoirs merge exactly. Samples
     are rounded to `dtype` first.
     """
 
-    def __init__(self, size: int, total: int = 1200, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self, size: int, total: int = 1200, dtype: DTypeLike = np.float32, most: int = 1_000_000
+    ) -> None:
         self.size = size
         self.total = total
+        self.most = most
         self.dtype = np.dtype(dtype)
         self._kept: dict[Hashable, dict[int, Floats]] = {}
         self._trimmed_to = total
+
+    def __len__(self) -> int:
+        return sum(map(len, self._kept.values()))
 
     def add(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
         """Offer samples; each class keeps those with the smallest hashes."""
@@ -71,7 +78,12 @@ class Reservoir:
     @property
     def per_class(self) -> int:
         """How many samples a class may keep now."""
-        return max(self.size, self.total // max(len(self._kept), 1))
+        return self._per_class(len(self._kept))
+
+    def _per_class(self, n_classes: int) -> int:
+        """Return how many samples each of so many classes may keep."""
+        n_classes = max(n_classes, 1)
+        return max(1, min(max(self.size, self.total // n_classes), self.most // n_classes))
 
     def _trim(self, changed: Iterable[Hashable]) -> None:
         """Keep the smallest hashes, in ascending order; all classes where each may keep fewer than before."""
@@ -84,8 +96,9 @@ class Reservoir:
     def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
         """Return a function that undoes the next change of these classes, whatever was done of it."""
         names, trimmed_to = [as_key(label) for label in labels], self._trimmed_to
-        # While there are few classes, one more class makes all others keep fewer samples.
-        changed = names if trimmed_to <= self.size else [*names, *self._kept]
+        # While there are few classes, or very many, one more class may make all others keep fewer samples.
+        fewer = self._per_class(len(self._kept) + len(names)) < trimmed_to
+        changed = [*names, *self._kept] if fewer else names
         kept = {label: self._kept.get(label) for label in changed}
 
         def restore() -> None:
@@ -131,7 +144,7 @@ class Reservoir:
 
     def empty(self) -> Reservoir:
         """Return a reservoir of the same kind without samples."""
-        return Reservoir(self.size, self.total, self.dtype)
+        return Reservoir(self.size, self.total, self.dtype, self.most)
 
     def copy(self) -> Reservoir:
         """Return an independent copy; the samples themselves are shared, as they never change."""
