@@ -237,13 +237,14 @@ class ClassMemoryMixin:
         return self._learn(samples[:0], self.classes_[:0], samples)
 
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]) -> Self:
+        derived = self._after_change(np.unique(labels))
         self.memory_.add(samples, labels, unknowns)  # all or nothing
-        self._changed(np.unique(labels))
+        self._derived = derived
         return self
 
-    def _changed(self, labels: Iterable[Any]) -> None:
-        """Drop what was computed from these classes, or all of it where every change refreshes."""
-        self._derived = self._derived.after_change(labels) if self.refresh_growth else Derived()
+    def _after_change(self, labels: Iterable[Any]) -> Derived:
+        """Return what is left after a change of these classes: nothing where every change refreshes."""
+        return self._derived.after_change(labels) if self.refresh_growth else Derived()
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
         samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
@@ -255,8 +256,9 @@ class ClassMemoryMixin:
         """Forget a class; at least one stays."""
         if label in self.statistics_ and len(self.statistics_) <= 1:
             raise ValueError("OpenWorldRecognizer needs at least 1 class; the last one cannot go.")
+        derived = self._after_change([label])
         self.memory_.forget(label)
-        self._changed([label])
+        self._derived = derived
 
     def rename_class(self, old: Any, new: Any) -> None:
         """Give a class another name that no class has yet."""
@@ -268,8 +270,9 @@ class ClassMemoryMixin:
         """Make one class of several, with the mean of all their samples."""
         parts = list(dict.fromkeys(as_key(label) for label in labels))
         self._check_new_label(into)
+        derived = self._after_change([*parts, into])
         self.memory_.merge(parts, into)
-        self._changed([*parts, into])
+        self._derived = derived
 
     def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
         """Return a function that undoes the next change of these classes, to the last bit."""
