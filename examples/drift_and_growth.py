@@ -1,9 +1,9 @@
-"""A stream in which new classes appear and known ones drift: a frozen model beside one that keeps learning.
+"""Simulate a stream in which classes drift and new ones appear; compare a frozen model with one that learns.
 
     python examples/drift_and_growth.py
 
-Every week brings samples of all classes that exist by then. The frozen model knows the first classes only.
-The growing one is told the labels of 5 samples of each class a week, with `partial_fit`.
+Every week brings samples of all classes that exist by then. The frozen model only knows the first
+classes. The growing model learns 5 labeled samples of each class every week, with `partial_fit`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def main() -> None:
     labels = np.repeat(np.arange(N_START), 30)
     frozen = OpenWorldRecognizer().fit(np.concatenate([draw(0, c, 30) for c in range(N_START)]), labels)
     growing = deepcopy(frozen)
-    print("week  classes  frozen  growing   (right answers; unknown is right for a class it was not told of)")
+    print(
+        "week  classes  frozen  growing   (share right; unknown is right for a class not learned)"
+    )
     for week in range(1, WEEKS + 1):
         classes = np.arange(N_START + week)
         truth = np.repeat(classes, 20)
@@ -38,8 +40,8 @@ def main() -> None:
             for model in (frozen, growing)
         ]
         print(f"{week:4}  {len(classes):7}  {scores[0]:6.2f}  {scores[1]:7.2f}")
-        told = np.concatenate([draw(week, c, N_LABELED) for c in classes])
-        growing.partial_fit(told, np.repeat(classes, N_LABELED))
+        labeled = np.concatenate([draw(week, c, N_LABELED) for c in classes])
+        growing.partial_fit(labeled, np.repeat(classes, N_LABELED))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""A program that sends samples to a running service, and names what came back unknown.
+"""Send samples to a running service, and give the unknown ones a name.
 
-openworld serve animals.ow
-python examples/service_client.py http://127.0.0.1:8000 samples.npy okapi     # OPENWORLD_KEY, if it needs one
+    openworld serve animals.ow
+    python examples/service_client.py http://127.0.0.1:8000 samples.npy okapi
+
+If the service needs a key, set OPENWORLD_KEY.
 """
 
 from __future__ import annotations
@@ -24,10 +26,9 @@ def main(address: str, path: str, label: str) -> None:
             return
         event = client.label(unknown, label)
         print(f"Learned {label!r} from {event['samples']} samples: version {event['model_version']}")
-        again = client.recognize(samples, remember=False)
-        print(
-            f"{sum(answer['label'] == label for answer in again['answers'])} are now recognized as {label!r}"
-        )
+        again = client.recognize(samples, remember=False)["answers"]
+        n_recognized = sum(answer["label"] == label for answer in again)
+        print(f"{n_recognized} are now recognized as {label!r}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Questions with known intents become a model that says when a question belongs to none of them.
+"""Fit a model to questions with known intents, and ask it about new questions.
 
-pip install "openworld[text]"
-python examples/text_intents.py questions.csv "how do I reset my password"     # columns text and label
+    pip install "openworld[text]"
+    python examples/text_intents.py questions.csv "how do I reset my password"     # columns text and label
+
+Prints the intent of each question, or unknown, with the three nearest intents and their memberships.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ def main(table: Path, questions: list[str]) -> None:
     model = OpenWorldRecognizer().fit(
         extractor.transform([row["text"] for row in rows]), [row["label"] for row in rows]
     )
-    judgement = model.judge(extractor.transform(questions), 3)
+    judgement = model.judge(extractor.transform(questions), 3)  # with the 3 nearest classes
     for i, question in enumerate(questions):
         nearest = ", ".join(
             f"{label} {membership:.2f}"

@@ -1,6 +1,8 @@
-"""OpenWorldRecognizer in a scikit-learn pipeline: digits, of which two are never shown to it.
+"""Use OpenWorldRecognizer in a scikit-learn pipeline, at two operating points.
 
-python examples/vectors_with_scikit_learn.py
+    python examples/vectors_with_scikit_learn.py
+
+The model is fitted to the digits 0 to 7. In the test data 8 and 9 are unknown: the right answer is -1.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from openworld import KnownRecall, OpenWorldRecognizer
 def main() -> None:
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
-    known = y_train < 8
+    known = y_train < 8  # the digits 8 and 9 are not in the training data
     for name, recognizer in {
         "least open-world error": OpenWorldRecognizer(),
         "95 % of the known accepted": OpenWorldRecognizer(KnownRecall(0.95)),

@@ -92,4 +92,4 @@ def need(*modules: str, extra: str) -> None:
     """Stop with the command that installs what is missing, if something is."""
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
-        raise ImportError(f"This needs {', '.join(missing)}: pip install openworld[{extra}]")
+        raise ImportError(f'This command needs {", ".join(missing)}: pip install "openworld[{extra}]"')
