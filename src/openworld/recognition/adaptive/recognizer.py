@@ -74,8 +74,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     n_lifted : int, default=2000
         Rows of the random lift that is tried, at most 32 for each feature; 0 tries none.
     reservoir_size : int, default=12
-        Samples of each class kept for calibration; up to 1,200 in all while there are few classes. Where there
-        are very many, fewer of each: no more than 1,000,000 in all, or one of each class.
+        Samples of each class kept for calibration; up to 1,200 in all while there are few classes. Where
+        there are very many, fewer of each: no more than 1,000,000 in all, or one of each class.
     refresh_growth : float, default=0.0
         Relative change of the number of samples that triggers a refresh of metric and threshold. 0 refreshes
         after every change, so that the model depends only on what was learned; 0.1 spreads the cost.
