@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from sklearn.covariance import OAS, oas
 from sklearn.datasets import load_iris
 
 from openworld import AdaptiveMetric, ClassStatistics
 from openworld.recognition.adaptive.metric import (
     Whitening,
+    inverse_cholesky,
     oracle_approximating_shrinkage,
     represented_statistics,
     unit,
@@ -302,3 +304,20 @@ def test_a_smaller_power_shrinks_more():
     plain, more = Whitening.of(statistics), Whitening.of(statistics, 0.5)
     assert 0 < plain.shrinkage < 1
     assert more.shrinkage == pytest.approx(plain.shrinkage**0.5)
+
+
+@pytest.mark.parametrize("size", [1, 128, 129, 300])
+def test_the_inverse_root_by_halves_is_that_of_the_whole(size):
+    X = np.random.default_rng(size).normal(size=(2 * size + 5, size))
+    matrix = (X.T @ X / len(X) + 0.01 * np.eye(size)).astype(np.float32)
+    found = inverse_cholesky(matrix)
+    expected = np.linalg.inv(np.linalg.cholesky(matrix.astype(np.float64)))
+    assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    assert not np.any(np.triu(found, 1))
+
+
+def test_a_matrix_that_has_no_root_is_refused():
+    matrix = np.eye(300, dtype=np.float32)
+    matrix[299, 299] = -1
+    with pytest.raises(np.linalg.LinAlgError):
+        inverse_cholesky(matrix)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky
-from scipy.linalg.blas import strmm
 from scipy.linalg.lapack import strtri
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
@@ -25,7 +24,7 @@ Floats = NDArray[np.float32]
 LARGEST_SCATTER = 4096
 _ROWS_AT_ONCE = 16384
 _CENTER_SAMPLES = 5  # with so many samples a class has half of its weight in the center
-_FEW = 4  # samples for which a plain product is quicker than a triangular one
+_COLUMNS_AT_ONCE = 128  # of triangular matrices
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
 
 
@@ -66,7 +65,7 @@ class Whitening:
         covariance /= degrees
         shrinkage = oracle_approximating_shrinkage(covariance, degrees) ** power
         with one_blas_thread():
-            inverse, _ = strtri(_root(covariance, shrinkage), lower=True, overwrite_c=True)
+            inverse = _inverse_root(covariance, shrinkage)
         center = (center_weights(statistics.counts) @ statistics.means).astype(np.float32)
         per_sample = (1 - shrinkage) / degrees
         return cls(center, np.ascontiguousarray(inverse.T), shrinkage, per_sample)
@@ -74,10 +73,14 @@ class Whitening:
     def __call__(self, represented: Floats) -> Floats:
         """Whiten represented samples, shape (n, L)."""
         centered = represented - self.center
-        if len(centered) < _FEW:
-            return np.asarray(centered @ self.map)
-        # The zeros of the map are left out: half the work.
-        return np.asarray(strmm(1.0, self.map.T, centered.T, lower=True, overwrite_b=True).T)
+        whitened = np.empty_like(centered, dtype=np.float32)
+        # In strips of columns, which leaves out most of the zeros of the map: half the work. BLAS and LAPACK
+        # have functions for triangles, but SciPy calls them with the interpreter locked: nothing else in the
+        # process would go on meanwhile.
+        for start in range(0, len(self.map), _COLUMNS_AT_ONCE):
+            stop = min(start + _COLUMNS_AT_ONCE, len(self.map))
+            np.matmul(centered[:, :stop], self.map[:stop, start:stop], out=whitened[:, start:stop])
+        return whitened
 
 
 def center_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -86,8 +89,8 @@ def center_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def _root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:
-    """Return the lower triangular root of the shrunk covariance."""
+def _inverse_root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:
+    """Return the inverse of the lower triangular root of the shrunk covariance."""
     level = float(np.trace(covariance)) / len(covariance)
     if level < _NO_VARIANCE:
         level = 1.0
@@ -97,10 +100,34 @@ def _root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:
         shrunk = (1 - shrinkage) * covariance
         shrunk[np.diag_indices_from(shrunk)] += max(shrinkage, floor) * level
         try:
-            return np.asarray(cholesky(shrunk.astype(np.float32), lower=True, check_finite=False))
+            return inverse_cholesky(shrunk.astype(np.float32))
         except LinAlgError:
             continue
-    return np.asarray(np.sqrt(level) * np.eye(len(covariance)), dtype=np.float32)
+    return np.asarray(np.eye(len(covariance)) / np.sqrt(level), dtype=np.float32)
+
+
+def inverse_cholesky(matrix: Floats) -> Floats:
+    """Return the inverse of the lower triangular Cholesky root of a matrix.
+
+    By halves, ``[[A, .], [B, C]]``: with R the inverse root of A and ``M = B R^T``, the root is
+    ``[[R^-1, 0], [M, S^-1]]`` with S the inverse root of ``C - M M^T``, and its inverse
+    ``[[R, 0], [-S M R, S]]``. Products of matrices do all of the work but on small blocks.
+
+    Raises
+    ------
+    LinAlgError
+        If the matrix is not positive definite.
+    """
+    if len(matrix) <= _COLUMNS_AT_ONCE:
+        inverse, _ = strtri(cholesky(matrix, lower=True, check_finite=False), lower=True, overwrite_c=True)
+        return np.asarray(inverse)
+    half = len(matrix) // 2
+    inverse = np.zeros_like(matrix)
+    inverse[:half, :half] = first = inverse_cholesky(matrix[:half, :half])
+    mixed = matrix[half:, :half] @ first.T
+    inverse[half:, half:] = second = inverse_cholesky(matrix[half:, half:] - mixed @ mixed.T)
+    inverse[half:, :half] = -(second @ mixed) @ first
+    return inverse
 
 
 def represented_statistics(
