@@ -28,9 +28,7 @@ def main() -> None:
     labels = np.repeat(np.arange(N_START), 30)
     frozen = OpenWorldRecognizer().fit(np.concatenate([draw(0, c, 30) for c in range(N_START)]), labels)
     growing = deepcopy(frozen)
-    print(
-        "week  classes  frozen  growing   (share right; unknown is right for a class not learned)"
-    )
+    print("week  classes  frozen  growing   (share right; unknown is right for a class not learned)")
     for week in range(1, WEEKS + 1):
         classes = np.arange(N_START + week)
         truth = np.repeat(classes, 20)
