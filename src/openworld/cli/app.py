@@ -30,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Recognition in an open world: name what is known, answer unknown to the rest, and learn new "
     "classes at any time.",
-    epilog="Start with: openworld demo. Help for one command: openworld fit --help.",
+    epilog="Start with: openworld demo",
 )
 for command in (fit, recognize, learn, inspect, card, extract, evaluate, compare, serve, export, demo):
     app.command()(command)
