@@ -87,7 +87,7 @@ def _victims(url: str, model: Path, n: int) -> Iterator[Iterator[_Victim]]:
 
 def test_nothing_acknowledged_is_lost(url: str, models: Callable[[str], Any], tmp_path: Path) -> None:
     base, path = copy(models("0.1")), tmp_path / "base.ow"
-    model_file.save(base, path)
+    model_file.save(base, path, exact=True)
     acts: dict[int, str] = {}
     probes: dict[int, str] = {}
     stored: set[int] = set()

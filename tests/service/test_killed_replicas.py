@@ -46,11 +46,11 @@ def test_workers_follow_each_other(postgres_url: str, tmp_path: Path, models: An
     assert server.stdout is not None
     address = server.stdout.readline().split()[3]
     try:
-        with Client(address) as client:
+        with Client(address, timeout=300) as client:
             client.learn(things(5, 3), ["teapot"] * 3)
         in_a_row, n_known, end = 0, 0, monotonic() + 300
         while in_a_row < 20 and monotonic() < end:
-            with Client(address) as client:  # a new connection, so either process
+            with Client(address, timeout=300) as client:  # a new connection, so either process
                 label = client.recognize(things(5, 1, 7), remember=False)["answers"][0]["label"]
             in_a_row = in_a_row + 1 if label == "teapot" else 0
             n_known += label is not None
