@@ -53,29 +53,7 @@ class ClassMeansMixin:
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn samples of known and of new classes: the incremental learning function I_t.
-
-        With W and tau fixed, I_t updates the mean of class i by the n samples x_k that a person labeled
-        as i, and adds a class that is new:
-
-            mu_i <- (N_i mu_i + sum_k x_k) / (N_i + n),   N_i <- N_i + n
-
-        No other class changes. A metric that has a `partial_fit` of its own learns the samples too, and all
-        means are projected by it again. On a recognizer that was never fitted this is the same as `fit`.
-
-        Parameters
-        ----------
-        X : array of shape (n, D)
-        y : array of shape (n,)
-        classes : array, optional
-            Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
-        sample_weight : array of shape (n,), optional
-            How often each sample counts, in whole numbers.
-
-        Returns
-        -------
-        self
-        """
+        """Learn further samples, of known and of new classes, as `NearestNonOutlier` does."""
         check_announced(y, classes)
         if not hasattr(self, "class_means_"):
             return self.fit(X, y, sample_weight)

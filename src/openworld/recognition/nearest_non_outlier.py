@@ -31,7 +31,12 @@ from openworld.recognition.threshold import (
     fit_metric_and_tau,
     known_codes,
 )
-from openworld.recognition.validation import start_training, unchanged_on_error
+from openworld.recognition.validation import (
+    check_announced,
+    continue_training,
+    start_training,
+    unchanged_on_error,
+)
 
 Floats = NDArray[np.floating[Any]]
 
@@ -141,6 +146,43 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
                 new_metric(self.metric), self.tau, samples, labels, _distances
             )
             self.class_means_ = ClassMeans(metric, ClassStatistics("none").add(samples, labels), self.index)
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn samples of known and of new classes: the incremental learning function I_t.
+
+        With W and tau fixed, I_t updates the mean of class i by the n samples x_k that a person labeled
+        as i, and adds a class that is new:
+
+            mu_i <- (N_i mu_i + sum_k x_k) / (N_i + n),   N_i <- N_i + n
+
+        No other class changes. A metric that has a `partial_fit` of its own learns the samples too, and all
+        means are projected by it again. On a recognizer that was never fitted this is the same as `fit`.
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+        y : array of shape (n,)
+        classes : array, optional
+            Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
+        sample_weight : array of shape (n,), optional
+            How often each sample counts, in whole numbers.
+
+        Returns
+        -------
+        self
+        """
+        check_announced(y, classes)
+        if not hasattr(self, "class_means_"):
+            return self.fit(X, y, sample_weight)
+        samples, labels = continue_training(self, X, y, sample_weight)
+        self.class_means_ = self.class_means_.learn(samples, labels)
         return self
 
     # -- recognizing ------------------------------------------------------------------------------
