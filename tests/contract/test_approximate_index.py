@@ -207,7 +207,7 @@ def test_a_mapped_model_learns_and_leaves_its_file_alone(tmp_path):
 def test_an_open_world_model_can_be_mapped(tmp_path):
     X, y = SAMPLES[:200], np.arange(200) % 10
     model = OpenWorldRecognizer(n_lifted=0).fit(X, y)
-    save(model, tmp_path / "model.ow")
+    save(model, tmp_path / "model.ow", exact=True)
     loaded = load(tmp_path / "model.ow", mapped=True)
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     for one in (model, loaded):
