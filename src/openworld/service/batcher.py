@@ -18,7 +18,7 @@ from openworld.service.world import World
 from openworld.store.records import SampleContent
 
 _MAX_ROWS = 256
-_QUIET_ROUNDS = 3
+_FEW_REQUESTS = 8  # so few are recognized in little more time than one
 _NO_ITEM = SampleContent()
 
 
@@ -90,17 +90,23 @@ class Batcher:
         """Finish the current batch."""
         self._threads.shutdown()
 
-    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand the requests that wait, or as many as make a batch, to the thread."""
-        self._working = True
-        self._threads.submit(self._work, loop, self._next_batch())
+    def _start(self, loop: asyncio.AbstractEventLoop, n_answered: int = 0) -> None:
+        """Hand requests that wait to the thread: half of those that come and go, or all where these are few.
 
-    def _next_batch(self) -> list[_Order]:
+        So while one half is recognized, the event loop answers the other half and receives what its clients
+        send next. In one batch, they would take turns.
+        """
+        self._working = True
+        most = max(_FEW_REQUESTS, -(-(len(self._waiting) + n_answered) // 2))
+        self._threads.submit(self._work, loop, self._next_batch(most))
+
+    def _next_batch(self, most: int) -> list[_Order]:
         first, n_rows = self._waiting[0], 0
         orders: list[_Order] = []
         left: list[_Order] = []
         for order in self._waiting:
-            if order.goes_with(first) and (not orders or n_rows + len(order.X) <= _MAX_ROWS):
+            fits = len(orders) < most and n_rows + len(order.X) <= _MAX_ROWS
+            if order.goes_with(first) and (fits or not orders):
                 orders.append(order)
                 n_rows += len(order.X)
             else:
@@ -110,7 +116,7 @@ class Batcher:
 
     def _work(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> None:
         replies = self._replies(loop, orders)
-        loop.call_soon_threadsafe(self._finish, loop, replies)
+        loop.call_soon_threadsafe(self._finish, loop, replies, len(orders))
 
     def _replies(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> list[_Reply]:
         """Return the replies to requests, except to those that wait for the disk: these are sent later."""
@@ -141,24 +147,12 @@ class Batcher:
             stored.add_done_callback(reply_to_waiting)
         return [(order, _as_json(result, rows, order.nearest)) for order, rows in ready]
 
-    def _finish(self, loop: asyncio.AbstractEventLoop, replies: Sequence[_Reply]) -> None:
-        _reply(replies)
-        self._gather(loop, -1, _QUIET_ROUNDS)
-
-    def _gather(self, loop: asyncio.AbstractEventLoop, n_before: int, rounds: int) -> None:
-        """Start the next batch once the event loop has nothing more for it.
-
-        Clients that were just answered often send the next request at once: a few rounds of the loop, which
-        take no time where nothing happens, make one batch of what would be two.
-        """
-        n_waiting = len(self._waiting)
-        rounds = _QUIET_ROUNDS if n_waiting > n_before else rounds - 1
-        if rounds and n_waiting < _MAX_ROWS:
-            loop.call_soon(self._gather, loop, n_waiting, rounds)
-        elif n_waiting:
-            self._start(loop)
+    def _finish(self, loop: asyncio.AbstractEventLoop, replies: Sequence[_Reply], n_answered: int) -> None:
+        if self._waiting:  # first, so that the thread works while the replies are sent
+            self._start(loop, n_answered)
         else:
             self._working = False
+        _reply(replies)
 
 
 def _reply(replies: Sequence[_Reply]) -> None:
