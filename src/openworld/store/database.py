@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, Insert, Table, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -54,6 +54,8 @@ class Database:
     ----------
     is_shared : bool
         Whether several servers may use it at once.
+    upsert : callable
+        Returns an insert statement of this database's dialect, for ON CONFLICT.
     """
 
     def __init__(self, url: str, *, create: bool = True, check: bool = True) -> None:
@@ -62,6 +64,7 @@ class Database:
             self.url = self.url.set(drivername="postgresql+psycopg")
         self._is_sqlite = self.url.get_backend_name() == "sqlite"
         self.is_shared = not self._is_sqlite
+        self.upsert: Callable[[Table], Any] = sqlite.insert if self._is_sqlite else postgresql.insert
         if not self._is_sqlite and self.url.drivername != "postgresql+psycopg":
             raise ValueError(
                 f"{self.url.drivername} is not supported: use sqlite:///file.db or postgresql://..."
@@ -197,11 +200,6 @@ class Database:
                 yield held
             finally:
                 _release_locks(connection)
-
-    def upsert(self, table: Table) -> Any:
-        """Return an insert statement of this database's dialect, for ON CONFLICT."""
-        insert: Insert = sqlite.insert(table) if self._is_sqlite else postgresql.insert(table)
-        return insert
 
     def close(self) -> None:
         """Close all connections, and let other processes have the file."""
