@@ -17,6 +17,7 @@ from openworld.service.live_model import apply_change, copy
 from openworld.service.world import World
 
 SAMPLES = 3
+FOLLOWED, ROUNDS = (0, 5, 15, 40), 5
 
 
 def _centers(n: int, n_features: int, seed: int) -> np.ndarray:
@@ -71,7 +72,22 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
             assert answer.labels == [f"new {i}"]
         _report("label: learned, committed and in force", labeled)
         _report("label, and recognized by a request after", recognized)
+        _measure_older(world)
         _measure_undo(world, min(n_acts, 20))
+
+
+def _measure_older(world: World) -> None:
+    """Time undo and redo of a label that others followed: near ones step back, older ones are replayed."""
+    labels = world.history.events(limit=max(FOLLOWED) + ROUNDS + 1)
+    for n in FOLLOWED:
+        undone, redone = [], []
+        for event in labels[n : n + ROUNDS]:
+            undone.append(_seconds(partial(world.history.undo, "ann", event.id)))
+            _catch_up(world)
+            redone.append(_seconds(partial(world.history.redo, "ann", event.id)))
+            _catch_up(world)
+        _report(f"undo of a label that {n} others followed", undone)
+        _report("  and redo", redone)
 
 
 def _measure_undo(world: World, n_acts: int) -> None:

@@ -12,6 +12,7 @@ import pytest
 from openworld.cli import demo_feed
 from openworld.cli.demo_feed import NAMEABLE, LetterFeed, starting_model
 from openworld.data.letters import load_letters
+from openworld.service.pages.classes import is_picture
 from openworld.service.world import World
 
 
@@ -22,6 +23,9 @@ def test_letters_go_on_coming_and_no_two_are_the_same(
     model = starting_model(letters, 1)
     assert set(model.classes_) <= set(NAMEABLE)
     assert len(set(NAMEABLE) & set(letters.classes)) == len(NAMEABLE)
+    examples = model.examples_  # type: ignore[attr-defined]
+    assert sorted(examples) == sorted(model.classes_)
+    assert all(is_picture(picture) for some in examples.values() for picture in some)
     seen: list[Any] = []
 
     class Stop:

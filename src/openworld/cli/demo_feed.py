@@ -29,9 +29,17 @@ _THUMBNAIL_SIDE = 84
 
 
 def starting_model(letters: Letters, seed: int) -> OpenWorldRecognizer:
-    """Learn the letters that are known from the start."""
-    known = np.isin(letters.labels, _classes(letters, seed)[0]) & ~np.isin(letters.faces, TEST_FACES)
-    return OpenWorldRecognizer().fit(letters.frequencies[known], letters.labels[known])
+    """Learn the letters that are known from the start; the model keeps some of each to show them."""
+    classes = _classes(letters, seed)[0]
+    known = np.isin(letters.labels, classes) & ~np.isin(letters.faces, TEST_FACES)
+    model = OpenWorldRecognizer().fit(letters.frequencies[known], letters.labels[known])
+    model.examples_ = {
+        str(label): [
+            _thumbnail(image, "JPEG") for image in letters.images[known & (letters.labels == label)][:4]
+        ]
+        for label in classes
+    }
+    return model
 
 
 def _classes(letters: Letters, seed: int) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
@@ -83,11 +91,11 @@ def _moved(image: NDArray[np.uint8], random: np.random.Generator) -> NDArray[np.
     return np.asarray(turned)
 
 
-def _thumbnail(image: NDArray[np.uint8]) -> bytes:
-    """Return a letter as dark ink on paper, in PNG."""
+def _thumbnail(image: NDArray[np.uint8], form: str = "PNG") -> bytes:
+    """Return a letter as dark ink on paper, as a file of a form."""
     from PIL import Image
 
     file = io.BytesIO()
     paper = Image.fromarray(255 - image)
-    paper.resize((_THUMBNAIL_SIDE, _THUMBNAIL_SIDE), Image.Resampling.BICUBIC).save(file, "PNG")
+    paper.resize((_THUMBNAIL_SIDE, _THUMBNAIL_SIDE), Image.Resampling.BICUBIC).save(file, form)
     return file.getvalue()
