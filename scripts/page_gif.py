@@ -25,7 +25,8 @@ def main(address: str, name: str, path: str) -> None:
         page = browser.new_page(viewport=_SIZE)
         frames = list(_story(page, address, name))
         browser.close()
-    pictures = [Image.open(io.BytesIO(data)).resize(_SHOWN).quantize(128, dither=Image.Dither.NONE) for data, _ in frames]
+    shown = [Image.open(io.BytesIO(data)).resize(_SHOWN) for data, _ in frames]
+    pictures = [picture.quantize(128, dither=Image.Dither.NONE) for picture in shown]
     pictures[0].save(
         path,
         save_all=True,
