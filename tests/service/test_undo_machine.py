@@ -21,9 +21,6 @@ from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
 from openworld.service.world_event import EventOutcome
 
-# Two classes of two samples are left where others were forgotten.
-pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")
-
 pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")  # all classes but one may go
 
 RANDOM = np.random.default_rng(3)
