@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from openworld.discovery import granularity
 from openworld.discovery.granularity import (
     LEAST_THRESHOLD,
     USUAL,
@@ -105,3 +106,32 @@ def test_steps_to_finer_and_back():
     assert USUAL.finer(1).finer(-1).threshold == pytest.approx(USUAL.threshold)
     assert USUAL.finer(100).threshold < 1
     assert USUAL.finer(-100).threshold > 0
+
+
+def known_beside_unknown() -> tuple[np.ndarray, np.ndarray]:
+    """Known classes that fall into parts of 3 samples, each class beside an unknown one of 40."""
+    random = np.random.default_rng(0)
+    families = random.normal(size=(30, 60))
+    parts = (
+        (families[:, np.newaxis] + 0.8 * random.normal(size=(30, 4, 60))).repeat(3, axis=1).reshape(-1, 60)
+    )
+    strangers = (families + 0.8 * random.normal(size=families.shape)).repeat(40, axis=0)
+    vectors = np.concatenate([strangers, parts])
+    codes = np.r_[np.full(len(strangers), -1), np.arange(30).repeat(12)]
+    return unit(vectors + 0.2 * random.normal(size=vectors.shape)), codes
+
+
+def test_purity_comes_before_completeness(monkeypatch):
+    """Whole known classes would take unknown ones with them: the cut stays above, where parts are pure."""
+    vectors, codes = known_beside_unknown()
+    pure = calibrated(vectors, codes).threshold
+    monkeypatch.setattr(granularity, "PROMISED", 0.0)
+    complete = calibrated(vectors, codes).threshold
+    assert pure > complete
+
+
+def test_where_no_cut_is_pure_enough_the_purest_is_taken(monkeypatch):
+    vectors, codes = known_beside_unknown()
+    promised = calibrated(vectors, codes).threshold
+    monkeypatch.setattr(granularity, "PROMISED", 1.1)
+    assert calibrated(vectors, codes).threshold >= promised

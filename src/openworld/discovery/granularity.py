@@ -15,6 +15,7 @@ Floats = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
 
 THRESHOLDS = np.arange(0.06, 0.96, 0.02)
+PROMISED = 0.85  # purity of known samples among the pool: people need pure clusters before complete ones
 LEAST_THRESHOLD = 0.3  # whatever the known classes say: less alike than this is never one cluster
 MOST_THRESHOLD = 0.97
 _STEP = 1.25  # of `finer`
@@ -62,11 +63,12 @@ USUAL = Granularity(threshold=0.6, slope=8.2, intercept=0.1)
 def calibrate(
     dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions, nearest: NDArray[np.float32]
 ) -> Granularity:
-    """Find the cut that recovers known classes best.
+    """Find the cut that recovers known classes best, of those that keep them pure.
 
     Held-out samples of known classes lie among the pool and are clustered with it. A cut is judged by the
     BCubed F-measure of these samples: precision is the share of their cluster that is of their class, recall
-    the share of their class that is in their cluster.
+    the share of their class that is in their cluster. A cut that mixes them with the pool, so that their
+    purity there is below `PROMISED`, is taken only where there is no other, and then the purest.
 
     Parameters
     ----------
@@ -85,9 +87,14 @@ def calibrate(
         return replace(USUAL, threshold=usual_threshold(nearest, 1.0))
     class_of = np.unique(codes[known], return_inverse=True)[1]
     usual = usual_threshold(nearest, float(np.median(cohesions(vectors[known], class_of))))
-    cuts = [_judge(dendrogram.cut(threshold), codes, known) for threshold in THRESHOLDS]
-    measures = [2 * p.mean() * r.mean() / (p.mean() + r.mean()) for p, r in cuts]
-    best = float(THRESHOLDS[int(np.argmax(np.round(measures, 9)))])
+    judged = [_judge(dendrogram.cut(threshold), codes, known) for threshold in THRESHOLDS]
+    precision, recall, purity = np.array([[values.mean() for values in cut] for cut in judged]).T
+    measure = 2 * precision * recall / (precision + recall)
+    if purity.max() >= PROMISED:
+        measure[purity < PROMISED] = 0.0
+    else:
+        measure = purity
+    best = float(THRESHOLDS[int(np.argmax(np.round(measure, 9)))])
     threshold = max(_shrunk(best, usual, n_classes), LEAST_THRESHOLD)
     slope, intercept = _purity_curve(dendrogram, vectors, codes, known, threshold)
     return Granularity(threshold, slope, intercept, n_classes)
@@ -107,12 +114,14 @@ def _shrunk(found: Any, usual: Any, n_classes: int) -> Any:
     return (n_classes * found + _USUAL_CLASSES * usual) / (n_classes + _USUAL_CLASSES)
 
 
-def _judge(cluster_of: Positions, codes: Positions, known: Positions) -> tuple[Floats, Floats]:
-    """Return precision and recall of the clusters of known samples; a sample alone has no precision.
+def _judge(cluster_of: Positions, codes: Positions, known: Positions) -> tuple[Floats, Floats, Floats]:
+    """Return precision, recall and purity of the clusters of known samples; a sample alone has only recall.
 
     Pool samples are of unknown classes and make a cluster impure. Not all: the pool also holds rejected
-    samples of known classes, so half as many as there are known ones cost nothing. And they count at most
-    as one class of the same size, as known classes have few samples here and unknown ones many.
+    samples of known classes, so half as many as there are known ones cost nothing. For the precision, they
+    count at most as one class of the same size, as known classes have few samples here and unknown ones
+    many. The purity is that among the pool: the other known classes are not in it, and may be many more than
+    its own.
     """
     of_class, classes = cluster_of[known], codes[known]
     pairs = of_class * (codes.max() + 1) + classes
@@ -120,10 +129,12 @@ def _judge(cluster_of: Positions, codes: Positions, known: Positions) -> tuple[F
     same = counts[position]
     sizes, n_known = np.bincount(cluster_of), np.bincount(of_class, minlength=cluster_of.max() + 1)
     from_pool = (sizes - n_known)[of_class]
-    precision = same / (n_known[of_class] + np.clip(from_pool - same / 2, 0, same))
+    strange = np.maximum(from_pool - same / 2, 0)
+    precision = same / (n_known[of_class] + np.minimum(strange, same))
     recall = same / np.bincount(classes)[classes]
     several = sizes[of_class] > 1
-    return (precision[several] if several.any() else precision), recall
+    rated = several if several.any() else np.ones_like(several)
+    return precision[rated], recall, (same / (same + strange))[rated]
 
 
 def _purity_curve(
