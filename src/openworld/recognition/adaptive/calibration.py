@@ -164,13 +164,10 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
     # Distances go on growing beyond the known samples; each class that plays unknown shows how far is safe.
     margin = _MARGIN * (min(n_classes - 1, 4) if chosen.by_distance else 1)
     threshold = _average_threshold(scored, held_out.codes, objective, margin)
-    if getattr(objective, "named_right", False) and scored.right.any():
-        if n_classes < _FEWEST_CLASSES and n_dimensions <= _FEW_DIMENSIONS:
-            # Such classes may overlap much more than they will with unknown ones.
-            threshold = min(threshold, _accepting_most(scored))
-        elif n_classes < _FEWEST_FOR_ANGLES:
-            # One class that plays unknown may be far away from the other, and others need not be.
-            threshold = max(threshold, _accepting_most(scored))
+    few = n_classes < _FEWEST_CLASSES and n_dimensions <= _FEW_DIMENSIONS
+    if few and getattr(objective, "named_right", False) and scored.right.any():
+        # Such classes may overlap much more than they will with unknown ones.
+        threshold = min(threshold, _accepting_most(scored))
     missed = 1 - float(np.mean(scored.right & (scored.known > threshold)))
     unknown = scored.all_unknown()
     both = np.r_[scored.known, unknown]
