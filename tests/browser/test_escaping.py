@@ -42,7 +42,7 @@ def test_a_script_as_a_name_is_text_on_every_page(site: Any, tabs: Any) -> None:
     tab.open("/history")
     expect(page.locator("#events")).to_contain_text(EVIL[:27])
     tab.open("/classes")
-    page.locator(".card", has_text="window.pwned").click()
+    page.locator(".card", has=page.locator(".title", has_text="window.pwned")).click()
     expect(page.locator("#dialog h2")).to_have_text(EVIL)
     page.locator("#dialog").get_by_role("button", name="Close").click()
 

@@ -266,7 +266,7 @@ def test_with_keys_one_logs_in_and_viewers_only_look(serve: Any, tabs: Any, tmp_
         assert page.url.endswith("/login")
         page.get_by_label("Your key").fill("wrong")
         page.keyboard.press("Enter")
-        expect(page.locator("#problem")).to_contain_text("no key")
+        expect(page.locator("#problem")).to_contain_text("This key does not exist")
         page.get_by_label("Your key").fill(viewer)
         page.keyboard.press("Enter")
         expect(page.locator("h1")).to_have_text("Unknowns")
