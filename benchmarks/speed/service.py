@@ -102,11 +102,16 @@ def _one_vector(bare: int, service: int, X: np.ndarray, seconds: float) -> None:
             latencies, failed, took = load(port, requests, CONNECTIONS, seconds / ROUNDS)
             assert not failed, f"{failed} requests failed"
             rates[port].append(len(latencies) / took)
-    best = {port: max(rate) for port, rate in rates.items()}
-    print(f"one vector, {CONNECTIONS} connections:")
-    print(f"  bare FastAPI endpoint    {best[bare]:8,.0f} requests/s")
-    print(f"  service, .npy            {best[service]:8,.0f} requests/s")
-    print(f"  ratio                    {best[service] / best[bare]:8.2f}", flush=True)
+    print(f"one vector, {CONNECTIONS} connections, median of {ROUNDS} rounds:")
+    print(f"  bare FastAPI endpoint    {np.median(rates[bare]):8,.0f} requests/s")
+    print(f"  service, .npy            {np.median(rates[service]):8,.0f} requests/s")
+    _print_ratios(rates[service], rates[bare])
+
+
+def _print_ratios(ours: list[float], theirs: list[float]) -> None:
+    """Print the ratios of pairs that were measured one after the other."""
+    low, middle, high = np.percentile(np.divide(ours, theirs), [0, 50, 100])
+    print(f"  ratio                    {middle:8.2f} at the median, {low:.2f} to {high:.2f}", flush=True)
 
 
 def _batches(service: int, model: Any, X: np.ndarray, seconds: float) -> None:
@@ -122,10 +127,10 @@ def _batches(service: int, model: Any, X: np.ndarray, seconds: float) -> None:
         latencies, failed, took = load(service, requests, 4, seconds / ROUNDS)
         assert not failed, f"{failed} requests failed"
         outside.append(256 * len(latencies) / took)
-    print("batches of 256:")
-    print(f"  predict, in process      {max(inside):8,.0f} samples/s")
-    print(f"  service, .npy            {max(outside):8,.0f} samples/s")
-    print(f"  ratio                    {max(outside) / max(inside):8.2f}", flush=True)
+    print(f"batches of 256, median of {ROUNDS} rounds:")
+    print(f"  predict, in process      {np.median(inside):8,.0f} samples/s")
+    print(f"  service, .npy            {np.median(outside):8,.0f} samples/s")
+    _print_ratios(outside, inside)
 
 
 def _while_learning(service: int, X: np.ndarray, seconds: float) -> None:
