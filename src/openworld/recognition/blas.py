@@ -18,7 +18,7 @@ _limits: list[Any] = []  # one for each who asked; the first one restores
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS use one thread in the whole process, until the last of those who asked for it is done.
+    """Let the BLAS of numpy and scipy use one thread, until the last of those who asked for it is done.
 
     The last bit of a factorization depends on the number of threads; and threads that wait for each other's
     share of small work cost several times that work.

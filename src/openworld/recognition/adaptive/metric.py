@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg.blas import strmm
 from scipy.linalg.lapack import strtri
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
@@ -73,10 +74,11 @@ class Whitening:
     def __call__(self, represented: Floats) -> Floats:
         """Whiten represented samples, shape (n, L)."""
         centered = represented - self.center
+        if len(self.map) <= _COLUMNS_AT_ONCE:
+            return np.asarray(strmm(1.0, self.map.T, centered.T, lower=True, overwrite_b=True).T)
         whitened = np.empty_like(centered, dtype=np.float32)
-        # In strips of columns, which leaves out most of the zeros of the map: half the work. BLAS and LAPACK
-        # have functions for triangles, but SciPy calls them with the interpreter locked: nothing else in the
-        # process would go on meanwhile.
+        # In strips of columns, which leaves out most of the zeros of the map: half the work. SciPy calls strmm
+        # with the interpreter locked: nothing else in the process would go on meanwhile.
         for start in range(0, len(self.map), _COLUMNS_AT_ONCE):
             stop = min(start + _COLUMNS_AT_ONCE, len(self.map))
             np.matmul(centered[:, :stop], self.map[:stop, start:stop], out=whitened[:, start:stop])
