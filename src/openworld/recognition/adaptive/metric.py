@@ -77,8 +77,8 @@ class Whitening:
         if len(self.map) <= _COLUMNS_AT_ONCE:
             return np.asarray(strmm(1.0, self.map.T, centered.T, lower=True, overwrite_b=True).T)
         whitened = np.empty_like(centered, dtype=np.float32)
-        # In strips of columns, which leaves out most of the zeros of the map: half the work. SciPy calls strmm
-        # with the interpreter locked: nothing else in the process would go on meanwhile.
+        # In strips of columns, which leaves out most of the zeros of the map: half the work. SciPy calls
+        # strmm with the interpreter locked: nothing else in the process would go on meanwhile.
         for start in range(0, len(self.map), _COLUMNS_AT_ONCE):
             stop = min(start + _COLUMNS_AT_ONCE, len(self.map))
             np.matmul(centered[:, :stop], self.map[:stop, start:stop], out=whitened[:, start:stop])
