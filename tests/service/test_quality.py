@@ -57,6 +57,19 @@ def test_what_is_kept_is_bounded(url: str, models: Any, things: Draw) -> None:
         assert min(sample.id for sample in kept) > 5  # the oldest went
 
 
+def test_a_review_that_was_undone_can_be_redone_though_the_sample_is_old(
+    url: str, models: Any, things: Draw
+) -> None:
+    with World.open(url, models("nno"), WorldSettings(keep_random=1.0, max_recognized=10)) as world:
+        (reviewed,) = world.recognize(things(0, 1)).sample_ids
+        world.recognized.feedback([Review(reviewed, False, "b")], "ann")
+        world.history.undo("ann")
+        for seed in range(8):
+            world.recognize(things(0, 5, 1 + seed))
+        world.history.redo("ann")
+        assert world.pool.get(reviewed).label == "b"
+
+
 def test_least_certain_first_page_by_page(keeping: World, things: Draw) -> None:
     keeping.recognize(np.vstack([things(kind, 7, 3) for kind in range(3)]))
     listed, after = [], None

@@ -13,10 +13,11 @@ from sqlalchemy import Connection
 from openworld.service.event_log import EventLog
 from openworld.service.events import MergeClustersEvent, SplitClusterEvent
 from openworld.service.notifications import Notifications
+from openworld.service.replay import never_learned
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Conflict, NotFound, Refused, check_name
 from openworld.service.world_event import EventOutcome
-from openworld.store import Database, clusters, events, samples
+from openworld.store import Database, clusters, samples
 from openworld.store import pool as stored
 from openworld.store.pool import Ids
 from openworld.store.records import ClusterDraft, PoolCluster, PoolFilter, Sample
@@ -165,21 +166,14 @@ class Clusters:
         return ids
 
     def delete_old(self) -> int:
-        """Delete unknown samples that are too old or too many, by the settings; return how many.
-
-        A sample that an event of the log has ever learned stays: an undone event can be redone, and a class
-        that was forgotten is still learned in every replay.
-        """
+        """Delete unknown samples that are too old or too many, by the settings; return how many."""
         most, days = self._settings.max_unknown, self._settings.unknown_days
         if most is None and days is None:
             return 0
         before = None if days is None else datetime.now(UTC) - timedelta(days=days)
         with self._log.exclusive(), self._database.write() as connection:
-            old = set(samples.old_unknown(connection, most, before))
-            if old:
-                for record in events.read_after(connection, 0):
-                    old.difference_update(self._log.event(record).learned)
-            samples.delete_samples(connection, sorted(old))
+            old = never_learned(connection, samples.old_unknown(connection, most, before))
+            samples.delete_samples(connection, old)
         return len(old)
 
     def lease(self, cluster_id: int, who: str) -> PoolCluster:

@@ -19,12 +19,13 @@ from sqlalchemy import Connection
 from openworld.recognition import Judgement
 from openworld.service.live_model import LiveModel
 from openworld.service.notifications import Notifications
+from openworld.service.replay import never_learned
 from openworld.service.rescoring import Rescorer
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Refused, as_features, check_items
 from openworld.store import Database
 from openworld.store.records import Kept, SampleContent
-from openworld.store.samples import NewSample, Verdict, delete_previews, delete_recognized, store
+from openworld.store.samples import NewSample, Verdict, delete_previews, delete_samples, old_recognized, store
 
 _MAX_PER_TRANSACTION = 2000
 _RECOGNIZED_BETWEEN_DELETIONS = 500
@@ -253,4 +254,5 @@ class PoolWriter:
             return
         self._n_kept = 0
         before = datetime.now(UTC) - timedelta(days=self._settings.recognized_days)
-        delete_recognized(connection, self._settings.max_recognized, before)
+        old = old_recognized(connection, self._settings.max_recognized, before)
+        delete_samples(connection, never_learned(connection, old))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from time import perf_counter
@@ -51,6 +51,17 @@ class EventHeader:
     def event_class(self) -> type[WorldEvent]:
         """The class of the event."""
         return EVENT_KINDS[self.kind]
+
+
+def never_learned(connection: Connection, samples: Iterable[int]) -> list[int]:
+    """Return the samples that no event of the log has ever learned, which may be deleted.
+
+    An undone event can be redone, and a class that was forgotten is still learned in every replay.
+    """
+    left = set(samples)
+    for record in events.read_after(connection, 0) if left else ():
+        left.difference_update(event_of(record.kind, record.payload).learned)
+    return sorted(left)
 
 
 def undone_by(headers: Sequence[EventHeader]) -> dict[int, int]:

@@ -282,17 +282,15 @@ def update_verdicts(
 # -- retention --------------------------------------------------------------------------------------
 
 
-def delete_recognized(connection: Connection, most: int, before: datetime) -> int:
-    """Delete samples that were kept when they were recognized and that nobody has reviewed.
+def old_recognized(connection: Connection, most: int, before: datetime) -> list[int]:
+    """Return the recognized samples to delete: stored before a moment, or the oldest of more than `most`.
 
-    Those stored before a moment go, and the oldest of what is more than `most`. Returns how many went.
+    Those that a person reviewed stay.
     """
     kept = and_(samples.c.kept.is_not(None), samples.c.state == "recognized", samples.c.event_id.is_(None))
     old = select(samples.c.id).where(kept, samples.c.created_at < before)
     surplus = select(samples.c.id).where(kept).order_by(samples.c.id.desc()).offset(most)
-    ids = {*connection.execute(old).scalars(), *connection.execute(surplus).scalars()}
-    delete_samples(connection, sorted(ids))
-    return len(ids)
+    return sorted({*connection.execute(old).scalars(), *connection.execute(surplus).scalars()})
 
 
 def old_unknown(connection: Connection, most: int | None, before: datetime | None) -> list[int]:
