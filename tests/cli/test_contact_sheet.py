@@ -52,7 +52,8 @@ def row(answer: str, distance: float, *, unknown: bool = False) -> dict[str, Any
 def recognizer() -> Any:
     """Stand in for a recognizer whose metric is the space itself."""
     two_classes = {"cat": 1, "dog": 1}
-    return SimpleNamespace(metric_=SimpleNamespace(transform=lambda X: X), statistics_=two_classes)
+    metric = SimpleNamespace(transform=lambda X: X)
+    return SimpleNamespace(metric_=metric, statistics_=two_classes, keeps_samples=False)
 
 
 def test_the_least_typical_of_a_class_come_first() -> None:

@@ -292,7 +292,7 @@ def test_unwritable_cache_is_warned_of_once(letters, tmp_path, drawings, monkeyp
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("OPENWORLD_CACHE", str(tmp_path / "file" / "below"))
     module._warn_not_kept.cache_clear()
-    with pytest.warns(UserWarning, match="drawn anew each time") as caught:
+    with pytest.warns(UserWarning, match="drawn again each time") as caught:
         assert_same(load_letters(), letters)
     assert caught[0].filename == __file__
     assert_same(load_letters(), letters)

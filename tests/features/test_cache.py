@@ -170,7 +170,7 @@ def test_a_damaged_file_is_moved_aside(cache, damage):
         "zeros": data[:16384] + bytes(len(data) - 16384),
     }
     cache.file.write_bytes(damaged[damage])
-    with pytest.warns(UserWarning, match="damaged and is begun anew"):
+    with pytest.warns(UserWarning, match="damaged and is replaced"):
         put_and_get_twice(cache, range(500))
     assert assert_right(cache, range(500)) == 500
     assert len(list(cache.file.parent.glob("*.damaged-*"))) == 1

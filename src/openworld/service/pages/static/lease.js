@@ -48,6 +48,7 @@ export function hold(cluster) {
     if (held) fetch(address, { method: "DELETE", keepalive: true }).catch(() => {});
   });
   addEventListener("pageshow", event => { if (event.persisted) lease(); });
+  if (!chip.hidden) lock(true); // until the server says otherwise
   lease();
   return () => { held = false; };
 }

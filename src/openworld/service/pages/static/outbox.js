@@ -79,7 +79,10 @@ async function post({ method, path, body, id }) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
     if (UNREACHABLE.has(response.status)) return null;
-    const data = await response.json().catch(error => { if (response.ok) throw error; return {}; }); // cut off: no answer
+    const data = await response.json().catch(error => {
+      if (response.ok || !(error instanceof SyntaxError)) throw error; // cut off: no answer
+      return {}; // an error that is not JSON, of a proxy perhaps
+    });
     return { ok: response.ok, status: response.status, data: Array.isArray(data) ? data.at(-1) ?? { event_id: null } : data };
   } catch {
     return null; // no connection
