@@ -122,8 +122,9 @@ class Rescorer:
                 behind = self._wanted > self._last.model_version
             try:
                 self._log.catch_up()
-                self._judge_outdated()
-                if behind:
+                if not behind:  # else the pass over the whole pool judges, and counts, these too
+                    self._judge_outdated()
+                else:
                     with self._database.advisory_lock(
                         "rescore", wait=False, idle_milliseconds=0
                     ) as is_leader:
