@@ -72,10 +72,10 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_and_ends_in_good_order(folder, sign):
     with serving("model.ow") as (process, address):
-        learnt = httpx.post(
+        learned = httpx.post(
             f"{address}/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]}, timeout=300
         )
-        assert learnt.json()["added"] == ["c"]
+        assert learned.json()["added"] == ["c"]
         with httpx.stream("GET", f"{address}/v1/events", timeout=300) as events:
             lines = events.iter_lines()
             assert next(lines).startswith("retry")
@@ -85,7 +85,7 @@ def test_it_serves_and_ends_in_good_order(folder, sign):
         errors = process.stderr.read()
         assert "Traceback" not in errors
         assert all(json.loads(line) for line in errors.splitlines())
-    with serving() as (_, address):  # without a model: it goes on with what it learnt
+    with serving() as (_, address):  # without a model: it goes on with what it learned
         answer = httpx.post(f"{address}/v1/recognize", json={"vectors": [[0, 50.5]]}, timeout=300).json()
         assert answer["answers"][0]["label"] == "c"
 
@@ -135,8 +135,8 @@ def test_workers_on_postgresql(folder):
             body = {"vectors": [[0, 0]], "remember": False}
             with httpx.Client(base_url=address, timeout=120) as client:
                 assert client.post("/v1/recognize", json=body).json()["answers"][0]["label"] == "a"
-                learnt = client.post("/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
-                assert learnt.json()["model_version"] == 1
+                learned = client.post("/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
+                assert learned.json()["model_version"] == 1
             process.send_signal(signal.SIGTERM)
             assert process.wait(300) == 0
 

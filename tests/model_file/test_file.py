@@ -211,7 +211,7 @@ def test_the_lift_is_read_and_not_drawn_anew(path, monkeypatch):
     model = open_world(n_lifted=7)
     expected = model.decision_function(NEW)
     save(model, path)
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: pytest.fail("drawn anew"))
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: pytest.fail("drawn again"))
     loaded = load(path)
     np.testing.assert_array_equal(loaded.decision_function(NEW), expected)
     loaded.partial_fit(X[:3], CODES[:3]).predict(X)

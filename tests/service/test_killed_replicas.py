@@ -38,7 +38,7 @@ def test_killed_at_random_under_load_all_are_the_same(
 
 
 def test_workers_follow_each_other(postgres_url: str, tmp_path: Path, models: Any, things: Draw) -> None:
-    """Two processes at one address: what one has learnt the other knows."""
+    """Two processes at one address: what one has learned the other knows."""
     save(models("nno"), tmp_path / "model.ow")
     command = [sys.executable, "-c", "from openworld.cli import main; main()", "serve", "--port", "0"]
     command += [str(tmp_path / "model.ow"), "--database", postgres_url, "--workers", "2"]

@@ -1,4 +1,4 @@
-"""The whole loop on both databases: unknown, labeled, learnt, recognized; undone, redone, rolled back."""
+"""The whole loop on both databases: unknown, labeled, learned, recognized; undone, redone, rolled back."""
 
 from __future__ import annotations
 

@@ -440,7 +440,7 @@ def test_new_classes_are_known_at_once_and_the_metric_waits():
 
 
 def test_growing_class_by_class_is_making_all_rows_anew(tmp_path):
-    """With the metric kept only what changed is made anew, and saved in between to the last bit."""
+    """With the metric kept only what changed is made again, and saved in between to the last bit."""
     random = np.random.default_rng(0)
     model = fitted(refresh_growth=100.0)
     for label in (-5, 7, 1, 3, 7, 99):  # new classes before, between and after the others, and known ones
@@ -913,7 +913,7 @@ def test_random_state_determines_the_lift():
 
 
 def test_threads_that_predict_after_a_change():
-    """The model is made anew by whoever asks first; the others get the same answers."""
+    """The model is made again by whoever asks first; the others get the same answers."""
     samples = DIGITS[TEST]
     model = OpenWorldRecognizer(n_lifted=60).fit(*digits_of(TRAIN, range(4)))
     for label in range(4, 8):

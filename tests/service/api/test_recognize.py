@@ -292,7 +292,7 @@ def test_texts(url, serving):
         assert [answer["label"] for answer in found] == ["fruit", None]
         assert client.get(f"/v1/samples/{found[1]['sample_id']}").json()["text"] == "xyzzy"
         assert client.get("/v1/pool", params={"text": "XYZ"}).json()["samples"]
-        learnt = client.post("/v1/learn", json={"texts": ["xyzzy"], "labels": ["magic"]})
-        assert learnt.json()["added"] == ["magic"]
+        learned = client.post("/v1/learn", json={"texts": ["xyzzy"], "labels": ["magic"]})
+        assert learned.json()["added"] == ["magic"]
         assert client.post("/v1/recognize", json={"texts": ["x" * 21]}).status_code == 422
         assert client.post("/v1/recognize/images", files={"files": b"x"}).status_code == 409
