@@ -61,7 +61,7 @@ SERVICE = ["demo --in-terminal", "demo --port 0 --json"]
 SCALE = ["fit iris.npz -o iris.ow --dask local"]
 # For each extra: code that makes data, and commands that must succeed.
 CHECKS: dict[str, tuple[str, list[str]]] = {
-    "": (VECTORS, CORE),
+    "": (VECTORS, [*CORE, "demo"]),  # without a page
     "images": (PICTURES, IMAGES),
     "text": (TEXTS, TEXT),
     "evaluate": (DIGITS, EVALUATE),
@@ -144,10 +144,12 @@ def main() -> None:
     """Check the one wheel in the folder, with every extra or those named."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("extras", nargs="*", choices=[extra for extra in CHECKS if extra])
+    parser.add_argument("extras", nargs="*", help="the extras to check; default: the core and all extras")
     parser.add_argument("--oldest", action="store_true")
     given = parser.parse_intermixed_args()
     os.environ.pop("PYTHONPATH", None)  # it would hide the installed package
+    if unknown := set(given.extras) - set(CHECKS):
+        parser.error(f"there are no extras named {', '.join(sorted(unknown))}")
     (wheel,) = given.folder.glob("*.whl")
     for extra in given.extras or CHECKS:
         check(wheel, extra, oldest=given.oldest)

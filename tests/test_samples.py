@@ -76,7 +76,8 @@ def test_labels_where_they_are_needed(photos: Path) -> None:
     assert loaded.y is not None
     assert loaded.y.tolist() == ["animal"] * 4
     with pytest.raises(
-        DataError, match="one sub-folder per class; for pictures of one class use openworld learn --label"
+        DataError,
+        match="one sub-folder per class; for pictures of a single class use openworld learn --label",
     ):
         load(photos / "cat", extractor="pixels", need_labels=True)
 
@@ -99,7 +100,7 @@ def test_what_cannot_be_read_is_left_out_or_stops_it(photos: Path) -> None:
         load(photos, extractor="pixels", on_error="stop")
     for path in photos.rglob("*.png"):
         path.write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"none of its 6 pictures could be used. The first is beside\.png"):
+    with pytest.raises(DataError, match=r"it has 6 pictures, but none can be used. The first is beside\.png"):
         load(photos, extractor="pixels")
 
 
@@ -137,10 +138,15 @@ def test_what_does_not_fit_the_model(photos: Path, tmp_path: Path) -> None:
     texts, vectors, features = (tmp_path / name for name in ("q.txt", "v.npz", "f.npz"))
     pixels, ngrams = model("pixels"), model("ngrams")
     for data, options, kind, words in [
-        (photos, {"model": model(None, 3)}, DataError, "holds pictures.* learned on plain vectors of 3"),
+        (photos, {"model": model(None, 3)}, DataError, "holds pictures.* fitted on plain vectors of 3"),
         (photos, {"model": ngrams}, DataError, "holds pictures, but ngrams takes texts"),
         (photos, {"extractor": "ngrams"}, DataError, "holds pictures, but ngrams takes texts"),
-        (photos, {"extractor": "pixls"}, ValueError, "There is no extractor 'pixls'; there are efficientnet"),
+        (
+            photos,
+            {"extractor": "pixls"},
+            ValueError,
+            "There is no extractor 'pixls'. Choose one of: efficientnet",
+        ),
         (photos, {"model": altered}, WrongExtractor, "on features of pixels"),
         (texts, {"model": pixels}, DataError, "holds texts, but pixels takes pictures"),
         (texts, {"model": pixels, "extractor": "ngrams"}, WrongExtractor, "pixels"),
@@ -199,7 +205,7 @@ def test_parts_of_pictures_give_what_the_whole_gives(photos: Path) -> None:
     assert parts.names == whole.names == ["beside.png", "cat/1.png", "cat/2.png", "dog/1.png"]
     assert parts.rows.tolist() == whole.rows.tolist() == [0, 1, 2, 4]
     assert parts.failures == whole.failures
-    (some,) = stream.parts[1].some(np.array([False, True]))
+    (some,) = stream.parts[1].select(np.array([False, True]))
     assert (len(some), some.failures[0][0]) == (0, "cat/3.png")
 
 
@@ -210,5 +216,5 @@ def test_a_part_opens_its_source_again_in_another_process(photos: Path) -> None:
         Batch.joined(list(sent[1].batches())).X, Batch.joined(list(stream.parts[1].batches())).X
     )
     own = opened(listed_items("mine", "text", [Item("a", "x", lambda: b"hello")]), extractor="ngrams")
-    with pytest.raises(DataError, match="give it a path"):
+    with pytest.raises(DataError, match="Give a path"):
         pickle.dumps(own.parts)

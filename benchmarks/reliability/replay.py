@@ -16,6 +16,7 @@ from sqlalchemy import create_engine, text
 
 from openworld.model_file import digest, dumps, loads
 from openworld.recognition import parse_objective
+from openworld.recognition.blas import one_blas_thread
 
 
 def replay(url: str) -> tuple[str, dict[int, str], set[int]]:
@@ -38,7 +39,8 @@ def replay(url: str) -> tuple[str, dict[int, str], set[int]]:
     for event in events:
         if event.id not in undone:
             payload = json.loads(event.payload) if isinstance(event.payload, str) else event.payload
-            _apply(model, event.kind, payload, features)
+            with one_blas_thread():  # as the service does: the last bit of a product depends on the number
+                _apply(model, event.kind, payload, features)
     return digest(dumps(model)), {event.id: event.kind for event in events}, set(features)
 
 

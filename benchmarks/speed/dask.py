@@ -18,7 +18,7 @@ def main() -> None:
     from openworld.data.streams import open_stream
     from openworld.distributed import class_statistics, fit
     from openworld.distributed.cluster import DaskEngine, local_cluster
-    from openworld.distributed.engine import Engine, Here
+    from openworld.distributed.engine import Engine, LocalEngine
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("n_samples", type=int, nargs="?", default=200_000)
@@ -42,9 +42,9 @@ def main() -> None:
             f"{options.n_samples:,} x {D}, {CLASSES} classes, {len(stream.parts)} parts of a Parquet file; "
             f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
         )
-        alone = timed(Here(1))
+        alone = timed(LocalEngine(1))
         print(f"one thread without Dask: statistics {alone[0]:.2f} s, fit {alone[1]:.2f} s")
-        threads = timed(Here(2))
+        threads = timed(LocalEngine(2))
         print(f"two threads without Dask: statistics {threads[0]:.2f} s, fit {threads[1]:.2f} s")
         for n_workers in (1, 2):
             with (

@@ -1,7 +1,7 @@
-"""openworld: recognition in an open world.
+"""openworld: open-world recognition.
 
-It names what it knows, answers unknown to what it does not, and learns new classes as they come.
-The public names are imported when they are first used, so that `import openworld` is quick.
+It recognizes known classes, detects samples of unknown classes, and learns new classes incrementally. Public
+names are imported on first use, so that `import openworld` is fast.
 """
 
 from importlib import import_module

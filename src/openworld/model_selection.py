@@ -1,4 +1,4 @@
-"""Cross-validation in an open world: folds in which some classes are never trained on."""
+"""Cross-validation for open-world recognition: folds that leave whole classes out of training."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Indices = NDArray[np.intp]
 
 
 class LeaveClassesOut(BaseEstimator):  # type: ignore[misc]
-    """Cross-validator that leaves whole classes out of training, so that they are unknown in the test.
+    """Cross-validator that leaves whole classes out of training, so that they are unknown in the test part.
 
-    With scikit-learn's own splitters every class is known in every fold, and a search for good parameters
-    always prefers to reject less. Here each fold draws some classes that play unknown. The test part has a
-    share of the samples of every class, known or unknown; the training part has the rest of the known ones.
+    With scikit-learn's splitters every class is known in every fold, so a parameter search always prefers
+    to reject less. Here each fold treats some random classes as unknown. The test part has a share of the
+    samples of every class, known or unknown; the training part has the other samples of the known classes.
 
     Use it as `cv` with a scorer of `openworld.scorers`.
 
@@ -31,10 +31,10 @@ class LeaveClassesOut(BaseEstimator):  # type: ignore[misc]
     ----------
     n_splits : int, default=5
     unknown_fraction : float, default=0.34
-        Share of the classes that play unknown in each fold.
+        Share of the classes that are unknown in each fold.
     test_fraction : float, default=0.25
-        Share of the samples of each class in the test part. At least one sample of a class is left for
-        training; a known class of one sample is not tested.
+        Share of each class's samples in the test part. At least one sample of a class stays in training, so a
+        known class with a single sample is not tested.
     random_state : int, RandomState or None, default=0
 
     Examples
@@ -79,7 +79,7 @@ class LeaveClassesOut(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If there are fewer than three classes: two to be known, one to be unknown.
+            If there are fewer than three classes; at least two must be known and one unknown.
         """
         self._validate_params()
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)

@@ -1,6 +1,6 @@
-"""The one loader: any data a user has, opened as a stream of feature vectors.
+"""The loader of all data: opens files and folders of any kind as a stream of feature vectors.
 
-Vectors are taken as they are; pictures and texts become features where a part of the stream is read.
+Vectors are used unchanged. Features of pictures and texts are extracted when a part of the stream is read.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from openworld.features.extractor import Extractor, ExtractorId, extractor_for, 
 
 OnError = Literal["skip", "stop"]
 ITEMS_IN_A_PART = 2048
-# Pictures take long, and progress is to be seen; texts are quick, and every batch has its cost further on.
+# Small for pictures, which are slow, to show progress; large for texts, as each batch has overhead.
 _ITEMS_IN_A_BATCH = {"image": 32, "text": 1024}
 _PLURALS = {"image": "pictures", "text": "texts"}
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """How pictures and texts become features.
+    """Options of feature extraction from pictures and texts.
 
     Attributes
     ----------
     extractor : str, Extractor or None
-        By default the model's; without a model the one for pictures or the one for texts.
+        By default the model's; without a model, the default for pictures or for texts.
     on_error : {"skip", "stop"}
-        What to do about a picture or text that cannot be read.
+        Whether to skip a picture or text that cannot be read, or to raise an error.
     workers : int or None
-        Threads that read and extract; by default one per core.
+        Number of threads; by default one per core.
     cache : bool
-        Keep features on disk, so that the same picture is never extracted twice.
+        Cache features on disk, so that no picture is extracted twice.
     """
 
     extractor: str | Extractor | None = None
@@ -70,29 +70,29 @@ def open_samples(
 
     Parameters
     ----------
-    data : path, address, pattern, Source or Hugging Face data set
+    data : path, URL, pattern, Source or Hugging Face data set
         See `openworld.data.sources.open_source` for pictures and texts and
         `openworld.data.streams.open_stream` for files of vectors.
     model : recognizer, optional
-        The model the samples are for: its extractor and its feature columns are used, and data that do not
-        fit it are refused.
+        The model that will process the samples: its extractor and feature columns are used, and data that do
+        not fit the model are an error.
     extraction : Extraction, optional
         How pictures and texts become features.
     columns : Columns, optional
-        Which columns of a table hold what.
+        The roles of the columns of a table.
     label : str, optional
-        The label of all samples, in place of their own.
+        The label of all samples, instead of their own.
     need_labels : bool, default=False
-        Leave out pictures and texts without a label, and refuse data without any.
+        Skip pictures and texts without a label, and raise an error if there are no labels at all.
     items_in_a_part : int, default=2048
-        Pictures or texts of one part.
+        Number of pictures or texts in a part.
 
     Raises
     ------
     DataError
         If the data cannot be used, or do not fit the model.
     WrongExtractor
-        If they would need another extractor than the model's.
+        If the data need another extractor than the model's.
     """
     columns, extraction = _for_model(model, columns or Columns()), extraction or Extraction()
     source = None if _is_address(data) else as_source(data, columns=columns)
@@ -109,18 +109,18 @@ def open_samples(
 
 
 def _is_address(data: Any) -> bool:
-    """Tell whether the data are files of vectors by how they are given: an address, a pattern, several."""
+    """Return whether the data must be files of vectors: a URL, a pattern or a list of files."""
     if isinstance(data, list | tuple):
         return True
     return isinstance(data, str) and ("://" in data or is_pattern(data))
 
 
 def _for_model(model: Any, columns: Columns) -> Columns:
-    """Return the columns that a model takes: it was fitted to texts, or to columns by name."""
+    """Return the columns with the choices of the model: texts, or feature columns by name."""
     if model is None:
         return columns
     names = getattr(model, "feature_names_in_", None)
-    if columns.missing == "mean":  # those of the model: a file may hold a single sample
+    if columns.missing == "mean":  # the model's means, as the file may hold a single sample
         means = np.mean([model.class_mean(label) for label in model.classes_.tolist()], axis=0)
         columns = replace(columns, means=tuple(means.tolist()))
     if getattr(model, "extractor_", None) is not None:
@@ -132,34 +132,40 @@ def _for_model(model: Any, columns: Columns) -> Columns:
 
 
 def _check_vectors(stream: Stream, model: Any, extractor: str | Extractor | None) -> None:
-    """Refuse vectors that are not of the kind the model was fitted to."""
+    """Raise an error if the vectors do not fit the model."""
     if extractor is not None and stream.extractor is None:
-        raise DataError(f"{stream.name} holds vectors, which need no extractor.")
+        raise DataError(f"{stream.name} holds vectors, which need no extractor. Leave out --extractor.")
     needed = getattr(model, "extractor_", None)
     if needed is not None:
         if stream.extractor is None:
             raise DataError(
                 f"{stream.name} holds plain vectors, but the model was fitted on features of "
-                f"{ExtractorId.from_dict(needed)}. Give it the pictures or texts, or the file that openworld "
+                f"{ExtractorId.from_dict(needed)}. Use the pictures or texts, or the file that openworld "
                 "extract makes from them."
             )
         require_same(ExtractorId.from_dict(needed), ExtractorId.from_dict(stream.extractor))
     if model is not None and stream.n_features != model.n_features_in_:
         raise DataError(
             f"{stream.name} has {stream.n_features:,} features per sample, but the model was fitted on "
-            f"{model.n_features_in_:,}."
+            f"{model.n_features_in_:,}. Give it features made in the same way."
         )
 
 
 def _no_labels(stream: Stream) -> str:
     if stream.source is not None and stream.source.labels_are_folders:
         return (
-            f"{stream.name}: its pictures are not in sub-folders, so their classes are not known. Put them "
-            "into one sub-folder per class; for pictures of one class use openworld learn --label."
+            f"{stream.name}: the pictures are not in sub-folders, so their classes are not known. Put them "
+            "into one sub-folder per class; for pictures of a single class use openworld learn --label."
+        )
+    if stream.source is not None:
+        return (
+            f"{stream.name}: it has no labels. Texts need a table with a column named label (or another one "
+            "and --label-column), pictures one sub-folder per class. openworld learn --label gives one label "
+            "to all samples."
         )
     names = f" Its columns are: {', '.join(stream.feature_names[:10])}." if stream.feature_names else ""
     return (
-        f"{stream.name}: it has no labels.{names} A table needs a column named label (or another one "
+        f"{stream.name} has no labels.{names} A table needs a column named label (or another one "
         "and --label-column); an .npz file needs an array y; x.npy needs its labels in x.labels.npy."
     )
 
@@ -169,20 +175,20 @@ def _no_labels(stream: Stream) -> str:
 
 @dataclass(frozen=True)
 class ItemPart:
-    """A run of pictures or texts; their features are made where it is read.
+    """A range of pictures or texts, whose features are extracted when the part is read.
 
     Attributes
     ----------
     path : str
     start, stop : int
     extractor : tuple of (str, str)
-        The id of the extractor, name by name.
+        The id of the extractor, as items of a dict.
     label : str or None
-        The label of all of them, in place of their own.
+        The label of all items, instead of their own.
     labeled : bool
         Whether any item of the stream has a label.
     need_labels : bool
-        Whether those without a label are left out.
+        Whether items without a label are skipped.
     extraction : Extraction
     source : _SharedSource
     """
@@ -196,7 +202,7 @@ class ItemPart:
     need_labels: bool
     extraction: Extraction = field(repr=False)
     source: _SharedSource = field(repr=False)
-    side_by_side: ClassVar[bool] = False  # the features of one part are made by all cores
+    side_by_side: ClassVar[bool] = False  # extraction of one part uses all cores
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -206,15 +212,15 @@ class ItemPart:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The numbers of its items in the stream."""
+        """The indices of the items in the stream."""
         return np.arange(self.start, self.stop)
 
     def batches(self) -> Iterator[Batch]:
-        """Read the items and make their features."""
-        return self.some(np.ones(len(self), dtype=bool))
+        """Read the items and extract their features."""
+        return self.select(np.ones(len(self), dtype=bool))
 
-    def some(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
-        """Read the items that are wanted and make their features."""
+    def select(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
+        """Read the selected items and extract their features."""
         numbered = [(self.start + i, item) for i, item in enumerate(self._items()) if wanted[i]]
         usable = [one for one in numbered if one[1].label is not None or not self.need_labels]
         n_unlabeled = len(numbered) - len(usable)
@@ -236,7 +242,7 @@ class ItemPart:
             yield self._batch([], joined([], chosen.n_features), n_unlabeled)
 
     def labels(self) -> NDArray[Any]:
-        """Return the labels; nothing is read."""
+        """Return the labels without reading the items."""
         return np.array([item.label or "" for item in self._items()], dtype=str)
 
     def _items(self) -> list[Item]:
@@ -244,7 +250,7 @@ class ItemPart:
         return [item if self.label is None else replace(item, label=self.label) for item in items]
 
     def _batch(self, numbered: Sequence[tuple[int, Item]], found: Extracted, n_unlabeled: int) -> Batch:
-        """Return extracted features as a batch; their positions are among the numbered items."""
+        """Return extracted features as a batch; `found` has positions in `numbered`."""
         ids = [numbered[i][1].id for i in found.positions]
         return Batch(
             found.X,
@@ -259,13 +265,13 @@ class ItemPart:
 
 
 class _SharedSource:
-    """A source that the parts of a stream share. Sent to another process, it is opened again there, once.
+    """A source that the parts of a stream share. Another process opens it again, once.
 
     Parameters
     ----------
     source : Source
     path : str or None
-        Where to open it again; without one it cannot be sent.
+        The path to open it again; without a path it cannot be sent to another process.
     columns : Columns
     """
 
@@ -273,7 +279,7 @@ class _SharedSource:
         self.source: Source | None = source
         self.path, self.columns = path, columns
         self.chosen: Extractor | None = None
-        self.token = uuid4().hex  # differs each time, so that a worker lists a changed folder again
+        self.token = uuid4().hex  # unique, so that a worker lists a changed folder again
 
     def opened(self) -> Source:
         """Return the source."""
@@ -283,14 +289,14 @@ class _SharedSource:
 
     def __getstate__(self) -> dict[str, Any]:
         if self.path is None:
-            raise DataError("A cluster opens the data itself: give it a path that every worker can reach.")
+            raise DataError("Workers open the data themselves. Give a path that all of them can read.")
         return {**vars(self), "source": None, "chosen": None}
 
 
 @lru_cache(maxsize=4)
 def _open_again(path: str, columns: Columns, token: str) -> Source:
     source = as_source(path, columns=columns)
-    assert source is not None  # it was one where the stream was opened
+    assert source is not None  # the stream was opened from a source
     return source
 
 
@@ -314,7 +320,7 @@ def _item_stream(
     source = shared.opened()
     shared.chosen = chosen = choose_extractor(source, model, extraction.extractor)
     identity, labeled = chosen.id.as_dict(), label is not None or source.labeled
-    # Parts are small to send: the extractor itself is not among what they carry.
+    # Parts carry the id of the extractor, not the extractor, so that they are small to send.
     options = replace(extraction, extractor=None)
     parts = [
         ItemPart(
@@ -336,13 +342,13 @@ def _item_stream(
 
 
 def choose_extractor(source: Source, model: Any, extractor: str | Extractor | None) -> Extractor:
-    """Return the extractor for a source: the one asked for, the model's, or the default."""
+    """Return the extractor for a source: the one given, the model's, or the default."""
     needed = getattr(model, "extractor_", None)
     plural = _PLURALS[source.kind]
     if model is not None and needed is None:
         raise DataError(
-            f"{source.name} holds {plural}, but the model was learned on plain vectors of "
-            f"{model.n_features_in_} numbers; give it such vectors, or fit a model on {plural}."
+            f"{source.name} holds {plural}, but the model was fitted on plain vectors of "
+            f"{model.n_features_in_} features. Give it such vectors, or fit a model on {plural}."
         )
     if extractor is None and needed is not None:
         chosen = extractor_for(ExtractorId.from_dict(needed))
@@ -358,7 +364,7 @@ def choose_extractor(source: Source, model: Any, extractor: str | Extractor | No
 
 
 def _grouped(found: Iterable[Extracted], n_items: int) -> Iterator[list[Extracted]]:
-    """Put small batches together until they have so many items."""
+    """Group small batches until a group has `n_items` items."""
     group: list[Extracted] = []
     for extracted in found:
         group.append(extracted)

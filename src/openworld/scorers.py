@@ -1,7 +1,8 @@
 """Scorers for scikit-learn's model selection: `cross_val_score(..., scoring=scorers.neg_open_world_error)`.
 
-A sample whose label the recognizer does not know is a sample of an unknown class, and right when rejected.
-Use them with `openworld.model_selection.LeaveClassesOut`, which makes such samples. Larger is better for all.
+A sample whose label the recognizer does not know counts as unknown, and rejecting it is correct. Use the
+scorers with `openworld.model_selection.LeaveClassesOut`, which produces such samples. For all of them, larger
+is better.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def neg_open_world_error(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
 
 
 def pooled_accuracy(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
-    """Return the share of right answers among known and unknown samples together."""
+    """Return the share of correct answers among all samples, known and unknown."""
     return measures.pooled_accuracy(_decisions(estimator, X, y))
 
 
@@ -40,7 +41,7 @@ def harmonic_accuracy(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
 
 
 def known_accuracy(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
-    """Return the share of known samples that get their own class."""
+    """Return the share of known samples that are classified correctly."""
     return measures.closed_set_accuracy(_decisions(estimator, X, y))
 
 
@@ -50,7 +51,7 @@ def unknown_rejection(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
 
 
 def oscr_area(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
-    """Return the area under the open-set classification rate curve, which depends on no threshold."""
+    """Return the area under the open-set classification rate curve, which does not depend on a threshold."""
     labels, decision = np.asarray(y), np.asarray(estimator.decision_function(X))
     best, named = decision.max(axis=1), np.asarray(estimator.classes_)[decision.argmax(axis=1)]
     known = np.isin(labels, estimator.classes_)
@@ -62,7 +63,7 @@ def _decisions(estimator: Any, X: ArrayLike, y: ArrayLike) -> Decisions:
 
 
 def _unknown_label(estimator: Any) -> Any:
-    """Return the label for unknown of a recognizer, or of the one inside a pipeline or a search."""
+    """Return the unknown label of a recognizer, or of the recognizer inside a pipeline or a search."""
     for inner in ("best_estimator_", "_final_estimator"):
         if hasattr(estimator, inner):
             return _unknown_label(getattr(estimator, inner))

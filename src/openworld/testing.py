@@ -1,11 +1,11 @@
-"""The contract every recognizer keeps, as checks that run on ours and on yours.
+"""The contract of every recognizer, as checks that you can run on your own.
 
     from openworld.testing import check_recognizer
     check_recognizer(MyRecognizer())
 
-A recognizer has what `openworld.Recognizer` lists, a parameter `unknown_label` and, after fitting,
-`unknown_label_`, the label in use. One that can accept samples infinitely far from all data says so with
-``accepts_bounded_region = False``; one whose `partial_fit` depends on the order of the samples, with
+A recognizer implements the protocol `openworld.Recognizer`, with a parameter `unknown_label` and, after
+fitting, an attribute `unknown_label_`. If it can accept samples infinitely far from all data, it sets
+``accepts_bounded_region = False``; if `partial_fit` depends on the order of the samples, it sets
 ``order_matters = True``.
 """
 
@@ -23,23 +23,23 @@ _N_STARTING, _N_CLASSES, _PER_CLASS, _N_FEATURES = 8, 12, 15, 6
 
 
 class ContractError(AssertionError):
-    """A recognizer does not keep the contract."""
+    """A recognizer violates the contract."""
 
 
 def check_recognizer(recognizer: Any) -> None:
-    """Run every check on a recognizer that need not be fitted; it is cloned, not changed.
+    """Run every check on clones of a recognizer, which need not be fitted.
 
     Raises
     ------
     ContractError
-        Naming the first promise that is not kept.
+        With the first rule that is violated.
     """
     for check in contract_checks():
         check(recognizer)
 
 
 def contract_checks() -> list[Callable[[Any], None]]:
-    """Return the checks, for example to parametrize a test with them."""
+    """Return the checks, for example to parametrize a test."""
     return [
         check_names_known_and_rejects_far,
         check_labels_of_any_kind,
@@ -57,7 +57,7 @@ def contract_checks() -> list[Callable[[Any], None]]:
 
 
 def _data() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Well separated classes; the first eight are the starting classes."""
+    """Return well separated classes; the first eight are the starting classes."""
     random = np.random.default_rng(20150607)
     centers = 8 * random.standard_normal((_N_CLASSES, _N_FEATURES))
     y = np.repeat(np.arange(_N_CLASSES), _PER_CLASS)
@@ -102,10 +102,10 @@ def _is_bounded(recognizer: Any) -> bool:
 
 
 def check_names_known_and_rejects_far(recognizer: Any) -> None:
-    """Most samples of known classes are named right; far from all data the answer is unknown."""
+    """Most samples of known classes are classified correctly; samples far from all data are unknown."""
     X, y = _starting()
     model = _fitted(recognizer)
-    _require(bool(np.mean(model.predict(X) == y) > 0.8), "names the classes it learned", recognizer)
+    _require(bool(np.mean(model.predict(X) == y) > 0.8), "recognizes the classes it learned", recognizer)
     if not _is_bounded(recognizer):
         return
     random = np.random.default_rng(2)
@@ -117,23 +117,23 @@ def check_names_known_and_rejects_far(recognizer: Any) -> None:
         far = model.predict(distance * directions)
         _require(
             bool(np.all(far == model.unknown_label_)),
-            f"answers unknown {distance:g} away from all data in every direction",
+            f"rejects samples {distance:g} away from all data in every direction",
             recognizer,
         )
 
 
 def check_labels_of_any_kind(recognizer: Any) -> None:
-    """Strings work as integers do, and the unknown label is of a kind that fits them."""
+    """String labels give the same answers as integers, and the unknown label is of the matching kind."""
     X, y = _starting()
     names = np.array([f"class {label}" for label in y])
     by_name = clone(recognizer).fit(X, names).predict(_queries())
     by_number = _fitted(recognizer).predict(_queries())
     expected = np.where(by_number == -1, "unknown", [f"class {label}" for label in by_number])
-    _require(bool(np.all(by_name == expected)), "gives the same answers whatever the labels are", recognizer)
+    _require(bool(np.all(by_name == expected)), "gives the same answers for string labels", recognizer)
 
 
 def check_unknown_is_never_a_class(recognizer: Any) -> None:
-    """The unknown label is not among the classes, and a class of that name is refused."""
+    """The unknown label is not among the classes, and a class with that label is an error."""
     X, y = _starting()
     model = _fitted(recognizer)
     _require(model.unknown_label_ not in model.classes_, "unknown is not a class", recognizer)
@@ -150,7 +150,7 @@ def check_unknown_is_never_a_class(recognizer: Any) -> None:
 
 
 def check_refused_batch_changes_nothing(recognizer: Any) -> None:
-    """A batch with NaN, a wrong number of features or missing labels leaves the model as it was."""
+    """A batch with NaN, a wrong number of features or missing labels leaves the model unchanged."""
     X, y = _later()
     model = _fitted(recognizer)
     before, classes = model.decision_function(_queries()), model.classes_.copy()
@@ -167,17 +167,19 @@ def check_refused_batch_changes_nothing(recognizer: Any) -> None:
 
 
 def check_new_classes_need_no_announcement(recognizer: Any) -> None:
-    """`partial_fit` learns classes nobody spoke of before."""
+    """`partial_fit` learns new classes without a list of them in advance."""
     X, y = _later()
     model = _fitted(recognizer).partial_fit(X, y)
     _require(
-        model.classes_.tolist() == list(range(_N_CLASSES)), "knows the classes it was taught", recognizer
+        model.classes_.tolist() == list(range(_N_CLASSES)),
+        "knows the classes learned by partial_fit",
+        recognizer,
     )
-    _require(bool(np.mean(model.predict(X) == y) > 0.5), "names classes learned later", recognizer)
+    _require(bool(np.mean(model.predict(X) == y) > 0.5), "recognizes classes learned later", recognizer)
 
 
 def check_learning_changes_no_other_class(recognizer: Any) -> None:
-    """Learning new classes leaves the statistics of the others to the last bit."""
+    """Learning new classes does not change the statistics of the others, to the last bit."""
     model = _fitted(recognizer)
     if not hasattr(model, "statistics_"):
         return
@@ -199,11 +201,11 @@ def check_pieces_and_order_make_no_difference(recognizer: Any) -> None:
         for piece in np.array_split(order, 7):
             model.partial_fit(X[piece], y[piece])
         same = np.allclose(model.decision_function(_queries()), at_once, rtol=1e-6, atol=1e-6)
-        _require(same, "pieces and order make no difference", recognizer)
+        _require(same, "batches and order make no difference", recognizer)
 
 
 def check_sum_of_models(recognizer: Any) -> None:
-    """Parts learned apart and added give the model that learned everything, where models can be added."""
+    """If models can be added, the sum of partial models equals the model that learned everything."""
     model = _fitted(recognizer)
     if not hasattr(model, "without_classes"):
         return
@@ -211,21 +213,25 @@ def check_sum_of_models(recognizer: Any) -> None:
     whole = _fitted(recognizer).partial_fit(X, y).decision_function(_queries())
     parts = [model.without_classes().partial_fit(X[i::3], y[i::3]) for i in range(3)]
     total = (parts[2] + model + parts[0] + parts[1]).decision_function(_queries())
-    _require(np.allclose(total, whole, rtol=1e-6, atol=1e-6), "a sum of models is the model", recognizer)
+    _require(
+        np.allclose(total, whole, rtol=1e-6, atol=1e-6),
+        "the sum of partial models is the whole model",
+        recognizer,
+    )
 
 
 def check_cutting_the_input_makes_no_difference(recognizer: Any) -> None:
-    """`predict` gives a sample the same answer whatever other samples come with it."""
+    """The prediction for a sample does not depend on the other samples of the call."""
     model, X = _fitted(recognizer), _queries()
     at_once = model.predict(X)
     for size in (1, 7, 100):
         pieces = [model.predict(X[start : start + size]) for start in range(0, len(X), size)]
         same = np.array_equal(np.concatenate(pieces), at_once)
-        _require(same, "predict does not depend on how the input is cut", recognizer)
+        _require(same, "predict does not depend on how the input is split", recognizer)
 
 
 def check_decision_function_agrees(recognizer: Any) -> None:
-    """`decision_function` has a column per class; an accepted sample is given its largest one."""
+    """`decision_function` has one column per class; the largest one is the answer for accepted samples."""
     model, X = _fitted(recognizer), _queries()
     decision, answers = model.decision_function(X), model.predict(X)
     _require(decision.shape == (len(X), len(model.classes_)), "decision_function is (n, K)", recognizer)
@@ -235,23 +241,25 @@ def check_decision_function_agrees(recognizer: Any) -> None:
 
 
 def check_judge_agrees(recognizer: Any) -> None:
-    """`judge` says what `predict` and `decision_function` say, and refreshing changes no answer."""
+    """`judge` agrees with `predict` and `decision_function`, and `refresh` changes no answer."""
     model, X = _fitted(recognizer).partial_fit(*_later()), _queries()
     judged, decision = model.refresh().judge(X, 3), model.decision_function(X)
-    _require(np.array_equal(judged.labels, model.predict(X)), "judge answers as predict does", recognizer)
+    _require(
+        np.array_equal(judged.labels, model.predict(X)), "judge returns the labels of predict", recognizer
+    )
     unknown = judged.labels == model.unknown_label_
-    _require(np.array_equal(judged.accepted, ~unknown), "judge accepts what it names", recognizer)
+    _require(np.array_equal(judged.accepted, ~unknown), "judge accepts the samples with a class", recognizer)
     close = np.allclose(judged.decision, decision.max(axis=1), rtol=1e-4, atol=1e-4)
     _require(close, "judge returns the largest decision", recognizer)
     shapes = {part.shape for part in (judged.nearest, judged.distances, judged.memberships)}
     _require(shapes == {(len(X), 3)}, "judge returns the n nearest classes", recognizer)
     _require(bool(np.all(np.diff(judged.distances, axis=1) >= 0)), "distances ascend", recognizer)
     for part in (judged.membership, judged.memberships):
-        _require(bool(np.all((part >= 0) & (part <= 1))), "memberships lie between 0 and 1", recognizer)
-    _require(judged.threshold == model.threshold_, "judge tells the threshold in force", recognizer)
+        _require(bool(np.all((part >= 0) & (part <= 1))), "memberships are between 0 and 1", recognizer)
+    _require(judged.threshold == model.threshold_, "judge returns threshold_", recognizer)
 
 
 def check_same_data_same_model(recognizer: Any) -> None:
-    """Two fits on the same data decide alike, to the last bit."""
+    """Two fits on the same data give the same decisions, to the last bit."""
     first, second = (_fitted(recognizer).decision_function(_queries()) for _ in range(2))
     _require(np.array_equal(first, second), "the same data give the same model", recognizer)

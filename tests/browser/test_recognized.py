@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
+from sqlalchemy import update
 
+from openworld.service.quality import Review
 from openworld.service.settings import ServiceSettings, WorldSettings
 from openworld.store.records import PoolFilter
+from openworld.store.tables import samples
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def test_confirm_correct_and_undo(reviewed: Any, tabs: Any) -> None:
     tiles.nth(0).click()
     tiles.nth(1).click()
     page.keyboard.press("u")
-    expect(page.locator("#outcome")).to_contain_text("2 samples reviewed")
+    expect(page.locator("#outcome")).to_contain_text("Returned 2 samples to the unknown.")
     expect(tiles).to_have_count(6)
     assert world.pool.count() == 2
 
@@ -81,6 +84,28 @@ def test_the_random_samples_are_reviewed_as_they_came(reviewed: Any, tabs: Any) 
     expect(tiles).to_have_count(13)
     page.keyboard.press("Control+a")
     page.keyboard.press("r")
-    expect(page.locator(".empty")).to_contain_text("All samples drawn at random are reviewed")
+    expect(page.locator(".empty")).to_contain_text("No random samples are waiting for review")
     overall, *_ = world.recognized.quality()
     assert (overall.right.count, overall.right.of, overall.wrong_accepts.count) == (13, 14, 1)
+
+
+def test_right_confirms_the_class_that_the_page_shows(reviewed: Any, tabs: Any) -> None:
+    world, page = reviewed.world, tabs(reviewed).open("/unknowns/group?answer=circle")
+    tiles = page.locator("#grid .tile")
+    expect(tiles).to_have_count(8)
+    ids = tiles.evaluate_all("tiles => tiles.map(tile => Number(tile.dataset.id))")
+    world.recognized.feedback([Review(ids[0], False, "ring")], "ben")
+    with world.event_log.database.write() as connection:  # the model has changed its mind since
+        connection.execute(update(samples).where(samples.c.id == ids[1]).values(answer="ring"))
+    tiles.nth(1).click()
+    page.keyboard.press("r")
+    expect(page.locator("#outcome")).to_contain_text("Learned 1 sample as “circle”.")
+    assert world.pool.get(ids[1]).label == "circle"
+
+
+def test_an_empty_list_has_the_width_of_a_phone(reviewed: Any, tabs: Any) -> None:
+    page = tabs(reviewed).open("/unknowns/group?answer=nothing")
+    page.set_viewport_size({"width": 390, "height": 844})
+    box = page.locator(".empty").bounding_box()
+    assert box is not None
+    assert box["width"] > 300

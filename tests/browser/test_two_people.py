@@ -128,7 +128,7 @@ def test_undo_of_what_another_admin_undid_says_who_did(site: Any, tabs: Any) -> 
     site.world.labels.label(site.world.pool.ids(PoolFilter(cluster=1)), "triangle", "Ann")
     page = bob.open("/history")
     page.route("**/v1/events", lambda route: route.abort())
-    expect(page.locator("#events li")).to_contain_text("labeled 14 as “triangle”")
+    expect(page.locator("#events li")).to_contain_text("labeled 14 samples as “triangle”")
     site.world.history.undo("Ann")
     page.locator("#events").get_by_role("button", name="Undo").click()
     expect(page.locator(".toast.error")).to_contain_text("Event 1 is undone already, by Ann (event 2).")

@@ -120,21 +120,26 @@ def test_parquet_and_npz_give_the_same_model(
 def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Path, tmp_path: Path) -> None:
     (tmp_path / "text.csv").write_text("a,label\n1,x\nfour,y\n")
     (tmp_path / "nan.csv").write_text("a,b,label\n1,2,x\nnan,3,y\n")
+    (tmp_path / "infinite.csv").write_text("a,b,label\n1,2,x\ninf,3,y\n")
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "header.csv").write_text("a,label\n")
     (tmp_path / "unlabeled.csv").write_text("a,b\n1,2\n")
     (tmp_path / "short.csv").write_text("a,b,label\n1,2,x\n1,y\n")
     (tmp_path / "wide.csv").write_text("a,b,label\n1,2,ant\n")
     (tmp_path / "broken.npz").write_bytes(b"PK not an archive")
+    np.savez(tmp_path / "narrow.npz", X=np.ones((2, 2)))
     np.savez(tmp_path / "other.npz", features=np.ones((2, 2)))
     cut = tmp_path / "cut.ow"
     cut.write_bytes(model.read_bytes()[:-100])
     new = tmp_path / "new.ow"
     for arguments, words in [
-        (("fit", tmp_path / "missing.csv", "-o", new), "no such file"),
+        (("fit", tmp_path / "missing.csv", "-o", new), "no such file or folder. Check its name."),
+        (("fit", tmp_path / "animal.csv", "-o", new), "Did you mean"),
+        (("fit", model, "-o", new), "is a model file, but data is needed"),
+        (("fit", tmp_path / "infinite.csv", "-o", new), "inf is not a finite number. Correct or remove it."),
         (("fit", tmp_path / "text.csv", "-o", new), "four"),
         (("fit", tmp_path / "nan.csv", "-o", new), 'line 3, column "a": the value is missing'),
-        (("fit", tmp_path / "empty.csv", "-o", new), "no feature columns"),
+        (("fit", tmp_path / "empty.csv", "-o", new), "It is empty"),
         (("fit", tmp_path / "header.csv", "-o", new), "no samples"),
         (("fit", tmp_path / "unlabeled.csv", "-o", new), "--label-column"),
         (("fit", tmp_path / "short.csv", "-o", new), "short.csv"),
@@ -155,7 +160,12 @@ def test_errors_are_one_line_and_say_what_to_do(run: Any, model: Path, table: Pa
         (("recognize", model, tmp_path / "wide.csv"), 'no columns named "length", "height", "weight"'),
         (("recognize", model, table, "-o", tmp_path / "answers.xlsx"), ".csv, .json, .jsonl, .parquet"),
         (("learn", model, tmp_path / "wide.csv"), "Its columns are: a, b, label."),
-        (("inspect", tmp_path / "missing.ow"), "missing.ow"),
+        (
+            ("recognize", model, tmp_path / "narrow.npz"),
+            "has 2 features per sample, but the model was fitted on 3",
+        ),
+        (("inspect", tmp_path / "missing.ow"), "there is no such model file"),
+        (("card", model, "-o", tmp_path / "nowhere" / "card.md"), "does not exist. Create it first."),
     ]:
         before = model.read_bytes()
         assert run(*arguments, code=1) == ""
@@ -185,18 +195,6 @@ def test_help_teaches_without_importing_scikit_learn() -> None:
 
 def test_version(run: Any) -> None:
     assert run("--version").strip() == f"openworld {openworld.__version__}"
-
-
-def test_demo_tells_the_whole_story(run: Any, tmp_path: Path) -> None:
-    shown = run("demo", "--in-terminal", "--output", tmp_path / "demo")
-    assert "new letters" in shown
-    with (tmp_path / "demo" / "accuracy.csv").open() as file:
-        rows = {row["test pictures of"]: row for row in csv.DictReader(file)}
-    assert float(rows["known letters"]["right after"]) > 0.8
-    assert float(rows["new letters"]["right after"]) > 0.7
-    assert float(rows["letters never named"]["right after"]) > 0.7
-    assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert len(openworld.load(tmp_path / "demo" / "letters.ow").classes_) > 75
 
 
 def test_every_command_has_json() -> None:

@@ -123,7 +123,7 @@ def test_in_a_terminal(
     [
         (("papre-50",), "There is no experiment 'papre-50'; there are paper-50, paper-200"),
         (("missing.toml",), "leaderboard, discovery, loop, few-shot; or give a .toml file"),
-        (("TOML",), "missing.npz: neither a built-in data set (letters"),
+        (("TOML",), "missing.npz: there is no such file or folder, and no built-in data set"),
         (("TOML", "--data", "DATA", "--recognizer", "NNN"), "no recognizer 'NNN'; there are openworld, NCM"),
         (("TOML", "--data", "DATA", "--orders", 0), "orders must be at least 1"),
         (("TOML", "--data", "DATA", "--seed", -1), "seed must not be negative"),

@@ -144,7 +144,7 @@ def test_workers_on_postgresql(folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["serve"], "openworld serve MODEL"),
+        (["serve"], "openworld serve DATA"),
         (["serve", "none.ow"], "none.ow"),
         (["serve", "model.ow", "--database", "nonsense"], "database cannot be used"),
         (["serve", "model.ow", "--database", "mysql://x/y"], "mysql is not supported"),

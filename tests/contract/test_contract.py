@@ -140,8 +140,8 @@ class Centering(NearestNonOutlier):
     [
         (Forgetful(), "no other class's mean"),
         (Trusting(), "away from all data"),
-        (CountingBatches(), "pieces and order"),
-        (Centering(), "cut"),
+        (CountingBatches(), "batches and order"),
+        (Centering(), "input is split"),
     ],
 )
 def test_contract_finds_what_is_broken(bad: Any, promise: str) -> None:

@@ -102,7 +102,7 @@ def test_tables(tmp_path: Path) -> None:
 
 def test_names_that_are_nothing(tmp_path: Path) -> None:
     for name in ("leters", str(tmp_path / "missing.npz"), str(tmp_path / "missing.csv")):
-        with pytest.raises(FileNotFoundError, match=r"neither a built-in data set \(letters"):
+        with pytest.raises(FileNotFoundError, match=r"no built-in data set of this name \(letters"):
             load_dataset(name)
 
 

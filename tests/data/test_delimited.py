@@ -49,7 +49,7 @@ def test_lines_are_counted_as_an_editor_counts(tmp_path: Path) -> None:
 
 def test_a_damaged_archive(tmp_path: Path) -> None:
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,label\n" + b"1,x\n" * 5000)[:-20])
-    with pytest.raises(DataError, match="cannot be unpacked"):
+    with pytest.raises(DataError, match="cannot be decompressed"):
         open_stream(tmp_path / "t.csv.gz")
 
 

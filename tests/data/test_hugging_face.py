@@ -109,7 +109,7 @@ def test_what_cannot_be_used() -> None:
 
     for dataset, words in [
         (Streamed(), "without streaming"),
-        (StandIn(None, []), "does not say what its columns are"),
+        (StandIn(None, []), "does not describe its columns"),
         (
             StandIn({"a": Value("int64"), "b": Value("float32")}, []),
             "no column of pictures or texts; it has a, b",
@@ -117,5 +117,5 @@ def test_what_cannot_be_used() -> None:
     ]:
         with pytest.raises(DataError, match=words):
             from_hugging_face(dataset)
-    with pytest.raises(DataError, match=r"several parts \(train, test\): give one"):
+    with pytest.raises(DataError, match=r"several splits \(train, test\)\. Give one"):
         as_source({"train": StandIn({}, []), "test": StandIn({}, [])})

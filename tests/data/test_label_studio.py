@@ -55,7 +55,7 @@ def test_an_export_as_label_studio_writes_it(tasks_in):
         ({"data": {}}, "list of tasks"),
         ([], "the file is empty"),
         ([{"data": {"audio": "x"}}], "data.text"),
-        ([{"data": {"text": "a"}}, {"data": {"image": "b"}}], "not every task"),
+        ([{"data": {"text": "a"}}, {"data": {"image": "b"}}], "every task needs"),
         ([{"data": None}], "data.text"),
     ],
 )
@@ -65,7 +65,7 @@ def test_other_files_are_refused(tasks_in, content, message):
 
 
 @pytest.mark.parametrize("address", ["/data/upload/1.jpg", "http://host/1.jpg", "data:image/png;base64,?"])
-def test_addresses_are_not_followed(tasks_in, address):
+def test_urls_are_not_downloaded(tasks_in, address):
     (item,) = open_tasks(tasks_in([{"data": {"image": address}}]))
-    with pytest.raises(DataError, match=r"not followed|not valid base64"):
+    with pytest.raises(DataError, match=r"not downloaded|not valid base64"):
         item.read()

@@ -30,7 +30,7 @@ def test_arrays_are_a_stream_with_one_part() -> None:
     assert (len(stream), len(stream.parts), stream.n_features, stream.labeled) == (3, 1, 2, True)
     assert (stream.noun, stream.n_bytes) == ("sample", 24)
     (part,) = stream.parts
-    (some,) = part.some(np.array([True, False, True]))
+    (some,) = part.select(np.array([True, False, True]))
     assert some.X.tolist() == [[0, 1], [4, 5]]
     assert part.labels().tolist() == part.labels()[part.rows].tolist() == ["a", "b", "c"]
     assert stream.read().X is X
@@ -40,5 +40,5 @@ def test_arrays_are_a_stream_with_one_part() -> None:
 
 def test_a_stream_of_which_nothing_can_be_used_is_refused() -> None:
     stream = in_memory("mine", np.empty((0, 2)), None)
-    with pytest.raises(DataError, match=r"none of its 0 samples could be used\. The first is p: broken"):
+    with pytest.raises(DataError, match=r"it has 0 samples, but none can be used\. The first is p: broken"):
         require_samples(stream, 0, [("p", "broken")])

@@ -136,7 +136,7 @@ def test_without_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no feature columns"),
+        ("", "It is empty."),
         ("label\nx\n", "no feature columns"),
         ("a,label\n", "no samples"),
         ("a,b,label\n1,2,x\n3,4\n", "line 3 has 2 values, the header 3"),
@@ -147,7 +147,7 @@ def test_without_labels(tmp_path: Path) -> None:
         ("a,b,label\n1,2,x\n3,nan,y\n", 'line 3, column "b": the value is missing'),
         ("a,b,label\n1,2,x\n-inf,3,y\n", 'line 3, column "a": -inf is not a finite number'),
         ("a,a,label\n1,2,x\n", '2 columns are named "a"'),
-        ("5.1,3.5,cat\n4.9,3.0,cat\n", "its first line has values in place of names: 5.1, 3.5, cat"),
+        ("5.1,3.5,cat\n4.9,3.0,cat\n", "the first line has values instead of column names: 5.1, 3.5, cat"),
         ("a,born,label\n1,2020-01-02,x\n", "'2020-01-02' is a date or time. Its columns are: a, born"),
         ("a,kind\n1,cat\n", 'If "kind" is the label, use --label-column kind.'),
         (b"\xff\xfea\x00b", "not text in utf-16"),
@@ -206,7 +206,9 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
 
 
 def test_endings(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"cannot read a file without ending; vectors are in \.csv"):
+    with pytest.raises(
+        DataError, match=r"cannot read a file without extension. Feature vectors can be in \.csv"
+    ):
         read_samples(tmp_path / "table")
     with pytest.raises(FileNotFoundError, match="no such file"):
         read_samples(tmp_path / "t.csv")

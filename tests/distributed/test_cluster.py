@@ -25,7 +25,7 @@ from openworld.data.errors import DataError
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
 from openworld.distributed import (
-    HERE,
+    LOCAL,
     class_statistics,
     connect,
     fit,
@@ -57,7 +57,7 @@ def same(a: ClassStatistics, b: ClassStatistics) -> bool:
 
 def test_statistics(engine: DaskEngine, stream: Stream, data: Data) -> None:
     found = class_statistics(stream, engine)
-    assert same(found, class_statistics(stream, HERE))
+    assert same(found, class_statistics(stream, LOCAL))
     whole = ClassStatistics("pooled").add(*data)
     order = [found.row(label) for label in whole.labels]
     assert np.allclose(found.sums[order], whole.sums, rtol=1e-10, atol=0)
@@ -67,7 +67,7 @@ def test_statistics(engine: DaskEngine, stream: Stream, data: Data) -> None:
 def test_open_world_recognizer(engine: DaskEngine, stream: Stream, data: Data) -> None:
     there, here = (
         fit(OpenWorldRecognizer(n_lifted=0), stream, where, held_in_memory=0).model
-        for where in (engine, HERE)
+        for where in (engine, LOCAL)
     )
     assert same(there.statistics_, here.statistics_)
     assert there.calibration_ == here.calibration_
@@ -75,7 +75,7 @@ def test_open_world_recognizer(engine: DaskEngine, stream: Stream, data: Data) -
     assert np.array_equal(answers(there, stream, engine), expected)
     assert np.array_equal(expected, OpenWorldRecognizer(n_lifted=0).fit(*data).predict(data[0]))
     more = learn(there, stream, engine).model
-    assert same(more.statistics_, learn(here, stream, HERE).model.statistics_)
+    assert same(more.statistics_, learn(here, stream, LOCAL).model.statistics_)
 
 
 @pytest.mark.parametrize("kind", [NearestNonOutlier, SoftmaxThreshold])
@@ -83,15 +83,16 @@ def test_metric_and_calibration_of_the_recognizers_by_means(
     engine: DaskEngine, stream: Stream, data: Data, kind: Any
 ) -> None:
     there, here = (
-        fit(kind(NCMMetric(3, max_iter=4)), stream, where, held_in_memory=0).model for where in (engine, HERE)
+        fit(kind(NCMMetric(3, max_iter=4)), stream, where, held_in_memory=0).model
+        for where in (engine, LOCAL)
     )
     assert np.allclose(there.metric_.W_, here.metric_.W_, rtol=1e-10)
     assert there.tau_ == pytest.approx(here.tau_, rel=1e-10)
-    assert np.array_equal(answers(there, stream, engine), answers(here, stream, HERE))
+    assert np.array_equal(answers(there, stream, engine), answers(here, stream, LOCAL))
 
 
 def test_adaptive_metric(engine: DaskEngine, stream: Stream) -> None:
-    there, here = (fit_metric(AdaptiveMetric(standardize=True), stream, where) for where in (engine, HERE))
+    there, here = (fit_metric(AdaptiveMetric(standardize=True), stream, where) for where in (engine, LOCAL))
     assert same(there.statistics_, here.statistics_)
     assert np.array_equal(there.whitening_.map, here.whitening_.map)
 
@@ -127,7 +128,7 @@ class Slow:
 def test_a_worker_killed_in_the_middle_changes_nothing(
     engine: DaskEngine, stream: Stream, tmp_path: Path
 ) -> None:
-    expected = class_statistics(stream, HERE)
+    expected = class_statistics(stream, LOCAL)
     seen = tmp_path / "seen"
     seen.mkdir()
     slow = Stream(stream.name, [Slow(part, str(seen)) for part in stream.parts], stream.n_features, True)
@@ -175,14 +176,14 @@ def test_a_bad_part_is_named(engine: DaskEngine, tmp_path: Path, data: Data) -> 
         class_statistics(bad, engine)
     np.save(tmp_path / "bad.npy", data[0])
     (tmp_path / "bad.npy").write_bytes((tmp_path / "bad.npy").read_bytes()[:-1000])
-    with pytest.raises(DataError, match=r"bad.npy: the file was cut short"):
+    with pytest.raises(DataError, match=r"bad.npy: the file is truncated"):
         list(recognize(OpenWorldRecognizer(n_lifted=0).fit(*data), bad, engine))
 
 
 def test_files_at_an_address(engine: DaskEngine, stream: Stream, tmp_path: Path) -> None:
     remote = open_stream(f"file://{tmp_path}/x.npy", batch_bytes=50 * 24, part_bytes=130 * 24)
     assert remote.parts[0].path.startswith("file://")
-    assert same(class_statistics(remote, engine), class_statistics(stream, HERE))
+    assert same(class_statistics(remote, engine), class_statistics(stream, LOCAL))
 
 
 def test_features_of_pictures(engine: DaskEngine, tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ def test_features_of_pictures(engine: DaskEngine, tmp_path: Path) -> None:
         tmp_path / "pictures", extraction=Extraction("pixels", cache=False), items_in_a_part=4
     )
     there = write_features(stream, str(tmp_path / "there"), engine)
-    here = write_features(stream, str(tmp_path / "here"), HERE)
+    here = write_features(stream, str(tmp_path / "here"), LOCAL)
     assert len(there) == len(here) == 3
     for a, b in zip(open_stream(there).batches(), open_stream(here).batches(), strict=True):
         assert np.array_equal(a.X, b.X)
@@ -214,6 +215,6 @@ def test_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_connect_to_an_address(cluster: Any, engine: DaskEngine, stream: Stream) -> None:
     with connect(cluster.scheduler_address) as found:
         assert isinstance(found, DaskEngine)
-        assert same(class_statistics(stream, found), class_statistics(stream, HERE))
+        assert same(class_statistics(stream, found), class_statistics(stream, LOCAL))
     with connect(None) as found:
-        assert found is HERE
+        assert found is LOCAL

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from openworld.data.errors import DataError
-from openworld.distributed.engine import Here, run
+from openworld.distributed.engine import LocalEngine, run
 from openworld.samples import Extraction
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -28,7 +28,7 @@ class Meeting:
 
 def test_parts_are_worked_on_side_by_side_and_come_in_order() -> None:
     parts, done = [Meeting() for _ in range(6)], []
-    found = Here(2).map(lambda part: (part.barrier.wait(), part)[1], parts, done=done.append)
+    found = LocalEngine(2).map(lambda part: (part.barrier.wait(), part)[1], parts, done=done.append)
     assert list(found) == parts
     assert done == [3] * 6
 
@@ -41,7 +41,7 @@ def test_what_was_not_begun_is_not_done_after_an_error() -> None:
         raise ValueError("bad")
 
     with pytest.raises(DataError, match="bad"):
-        list(Here(1).map(work, [Meeting() for _ in range(6)]))
+        list(LocalEngine(1).map(work, [Meeting() for _ in range(6)]))
     assert len(begun) < 3
 
 

@@ -14,8 +14,8 @@ from openworld import EuclideanMetric, NCMMetric, NearestNonOutlier, OpenWorldRe
 from openworld.data.errors import DataError
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
-from openworld.distributed import HERE, class_statistics, fit, fit_metric, learn, recognize, sampling
-from openworld.distributed.engine import PARTS_IN_A_SUM, Here
+from openworld.distributed import LOCAL, class_statistics, fit, fit_metric, learn, recognize, sampling
+from openworld.distributed.engine import PARTS_IN_A_SUM, LocalEngine
 from openworld.recognition import ClassStatistics
 from openworld.samples import Extraction, open_samples
 
@@ -33,7 +33,7 @@ def close(a: ClassStatistics, b: ClassStatistics) -> bool:
     )
 
 
-def answers(model: Any, stream: Stream, engine: Any = HERE) -> np.ndarray:
+def answers(model: Any, stream: Stream, engine: Any = LOCAL) -> np.ndarray:
     return np.concatenate([part.answers for part in recognize(model, stream, engine)])
 
 
@@ -59,7 +59,7 @@ def test_fit_chooses_on_a_sample_and_learns_from_all(
 ) -> None:
     monkeypatch.setattr(sampling.draw, "__defaults__", (400,))
     learned = fit(OpenWorldRecognizer(n_lifted=0), stream, held_in_memory=0)
-    first = OpenWorldRecognizer(n_lifted=0).fit(*sampling.draw(stream, HERE, Counter(data[1].tolist()), 400))
+    first = OpenWorldRecognizer(n_lifted=0).fit(*sampling.draw(stream, LOCAL, Counter(data[1].tolist()), 400))
     assert learned.model.metric_.representation_.is_same(first.metric_.representation_)
     whole = (first.without_classes()).partial_fit(*data)  # the same representation, everything at once
     assert close(learned.model.statistics_, whole.statistics_)
@@ -69,7 +69,7 @@ def test_fit_chooses_on_a_sample_and_learns_from_all(
 @pytest.mark.parametrize("n_threads", [2, 3])
 def test_the_number_of_threads_makes_no_difference(stream: Stream, data: Data, n_threads: int) -> None:
     found = []
-    for engine in (Here(1), Here(n_threads)):
+    for engine in (LocalEngine(1), LocalEngine(n_threads)):
         model = fit(OpenWorldRecognizer(n_lifted=0), stream, engine, held_in_memory=0).model
         kept = model.reservoir_.samples(model.classes_, 100)[0]
         parts = list(recognize(model, stream, engine))

@@ -15,7 +15,7 @@ from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
 from openworld.distributed import fit_metric, sampling
 from openworld.distributed.metrics import held_out_share
-from openworld.recognition.metric.passes import Gradient, Place
+from openworld.recognition.metric.passes import Gradient, SearchPoint
 from openworld.samples import Extraction
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -66,13 +66,13 @@ def test_gradients_are_those_of_finite_differences(data: Data) -> None:
     into, V = random.standard_normal((D, D)) / 3, random.standard_normal((D, 2)) / 3
     means, biases = random.standard_normal((len(classes), D)), random.standard_normal(len(classes))
     for b in (None, biases):
-        place = Place(classes, X.mean(axis=0), into, means, V, b)
-        parts = Gradient.of(place, X[:25], y[:25]) + Gradient.of(place, X[25:], y[25:])
+        point = SearchPoint(classes, X.mean(axis=0), into, means, V, b)
+        parts = Gradient.of(point, X[:25], y[:25]) + Gradient.of(point, X[25:], y[25:])
         for i, j in ((0, 0), (3, 1)):
             step = np.zeros_like(V)
             step[i, j] = 1e-5
             up, down = (
-                Gradient.of(Place(classes, place.mean, into, means, V + s * step, b), X, y).loss
+                Gradient.of(SearchPoint(classes, point.mean, into, means, V + s * step, b), X, y).loss
                 for s in (1, -1)
             )
             assert parts.V[i, j] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-6)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from openworld.data.streams import open_stream
-from openworld.distributed import HERE, sampling
+from openworld.distributed import LOCAL, sampling
 from openworld.samples import Extraction
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -31,8 +31,8 @@ def test_of_very_many_classes_a_thousand_are_drawn(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6_000.0)[:, None])
     np.save(tmp_path / "x.labels.npy", y)
     stream = open_stream(tmp_path / "x.npy", part_bytes=1000 * 8)
-    counts = sampling.class_counts(stream, HERE)
+    counts = sampling.class_counts(stream, LOCAL)
     assert counts == Counter(y.tolist())
-    _, drawn = sampling.draw(stream, HERE, counts)
+    _, drawn = sampling.draw(stream, LOCAL, counts)
     assert len(np.unique(drawn)) == sampling.CLASSES
     assert set(Counter(drawn.tolist()).values()) == {2}  # all of each

@@ -45,7 +45,7 @@ def test_the_features_experiment_names_feature_sets_that_exist() -> None:
 
 
 def test_other_names_are_left_to_the_data_layer(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="neither a built-in data set"):
+    with pytest.raises(FileNotFoundError, match="no built-in data set"):
         datasets.load("no-such-data")
     np.savez(tmp_path / "v.npz", X=np.eye(3), y=["a", "b", "c"])
     assert datasets.load(str(tmp_path / "v.npz")).X.tolist() == np.eye(3).tolist()

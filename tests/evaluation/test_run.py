@@ -343,7 +343,7 @@ def test_a_worker_that_dies(experiment: Experiment, tmp_path: Path, monkeypatch:
 
 
 def test_the_data_are_looked_at_before_anything_is_run(experiment: Experiment, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="neither a built-in data set"):
+    with pytest.raises(FileNotFoundError, match="no built-in data set"):
         run_experiment(replace(experiment, data=("missing.npz",)), tmp_path / "out", workers=0)
     small = str(save_blobs(tmp_path / "small.npz", n_classes=3))
     with pytest.raises(ValueError, match="small: 3 usable classes are too few"):

@@ -145,11 +145,11 @@ FROZEN = [r for r in RECOGNIZERS if not (r.calibrates_itself or hasattr(r.metric
 
 @pytest.mark.parametrize("recognizer", FROZEN)
 @pytest.mark.parametrize(("far", "label"), [(1e200, "setosa"), (-1e30, "new"), (1.7e308, "new")])
-def test_a_class_too_far_to_tell_distances_is_refused(recognizer, far, label):
+def test_class_mean_too_far_away_is_rejected(recognizer, far, label):
     """Its distances would overflow, and with them the search for every other class."""
     model = clone(recognizer).fit(X, Y)
     before = state(model)
-    with np.errstate(over="ignore"), pytest.raises(ValueError, match="look for wrong values in X"):
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="Check X for wrong values"):
         model.partial_fit(np.full((1, 4), far), [label])
     assert state(model) == before
 
@@ -337,7 +337,7 @@ def test_duplicate_samples(recognizer):
 
 @pytest.mark.parametrize("kind", [NearestNonOutlier, NearestClassMean, SoftmaxThreshold])
 def test_more_components_than_features(kind):
-    with pytest.raises(ValueError, match="n_components=5 must lie between 1 and the number of features, 4"):
+    with pytest.raises(ValueError, match="n_components=5 must be between 1 and the number of features, 4"):
         kind(NCMMetric(5)).fit(X, Y)
 
 
@@ -349,7 +349,7 @@ def test_more_components_than_features(kind):
         (1.0, CODES, ValueError, "Rename that class, or choose another"),
         (0, Y, TypeError, "use a string with string labels"),
         ("unknown", CODES, TypeError, "a number with numbers"),
-        (["unknown"], Y, TypeError, "must be one plain label"),
+        (["unknown"], Y, TypeError, "must be a single label"),
         (object(), Y, TypeError, "label"),
     ],
 )

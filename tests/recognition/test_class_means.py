@@ -106,5 +106,5 @@ def test_a_model_without_classes_shares_its_metric_and_learns_apart():
     part.partial_fit(X[30:], Y[30:])
     assert model.classes_.tolist() == ["a", "b", "c"]
     assert (model + part).classes_.tolist() == list("abcdef")
-    with pytest.raises(ValueError, match="knows no class yet"):
+    with pytest.raises(ValueError, match="knows no classes yet"):
         model.without_classes().predict(X)

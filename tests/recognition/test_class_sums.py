@@ -39,7 +39,7 @@ def test_against_a_loop(n_features, at_once, dtype, weighted, monkeypatch):
     assert np.allclose(found.counts, counts, rtol=1e-13)
     assert np.allclose(found.sums(), sums, rtol=1e-13)
     assert np.allclose(found.class_scatters(means), scatters, rtol=1e-11, atol=1e-9)
-    assert np.allclose(found.scatter(means), scatters.sum(axis=0), rtol=1e-11, atol=1e-9)
+    assert np.allclose(found.scatter(means).total, scatters.sum(axis=0), rtol=1e-11, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_features", [2, 9])
@@ -48,4 +48,4 @@ def test_of_nothing(n_features):
     none = np.empty((0, n_features))
     assert found.sums().shape == none.shape
     assert found.class_scatters(none).shape == (0, n_features, n_features)
-    assert not found.scatter(none).any()
+    assert not found.scatter(none).total.any()

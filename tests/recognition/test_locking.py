@@ -72,7 +72,7 @@ def _nudge(lock: ReadWriteLock) -> bool:
 
 def test_a_reader_cannot_write() -> None:
     lock = ReadWriteLock()
-    with lock.shared(), pytest.raises(RuntimeError, match="reads a model"), lock.exclusive():
+    with lock.shared(), pytest.raises(RuntimeError, match="is reading the model"), lock.exclusive():
         pass
 
 

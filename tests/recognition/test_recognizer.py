@@ -116,7 +116,7 @@ def test_a_rejected_sample_moves_the_threshold_a_part_of_the_way():
     assert model.tau_ == pytest.approx(1.2)
     model.relax_threshold([[0.5]], ["a"])  # accepted
     assert model.tau_ == pytest.approx(1.2)
-    with pytest.raises(ValueError, match="known classes only"):
+    with pytest.raises(ValueError, match="not known classes"):
         model.relax_threshold([[3.0]], ["c"])
     softmax = SoftmaxThreshold(EuclideanMetric(standardize=False), tau=0.1).fit([[0.0], [4.0]], ["a", "b"])
     softmax.relax_threshold([[2.0]], ["a"])

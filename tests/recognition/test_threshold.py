@@ -199,7 +199,7 @@ def test_what_is_not_finite_is_refused(bad):
 
 @pytest.mark.parametrize("objective", [F1(1.5), KnownRecall(1.5), FalseAcceptRate(-0.1)])
 def test_what_no_threshold_reaches_is_refused(objective):
-    with pytest.raises(ValueError, match="No threshold reaches"):
+    with pytest.raises(ValueError, match="No threshold satisfies"):
         best_threshold([1, 2], [3, 4], objective)
 
 

@@ -231,7 +231,7 @@ def test_an_unknown_label_that_is_a_class_is_refused(unknown, classes):
     ],
 )
 def test_an_unknown_label_of_another_kind_is_refused(unknown, classes):
-    with pytest.raises(TypeError, match="cannot stand beside"):
+    with pytest.raises(TypeError, match="cannot be combined with"):
         check_unknown_label(unknown, np.array(classes))
 
 

@@ -118,7 +118,7 @@ def test_a_version_that_comes_while_the_pool_is_scored_is_heeded(
     rescorer = sqlite_world.rescorer
     judge, calls = rescorer._judge, 0
 
-    def judge_while_people_act(*batch: Any) -> tuple[int, int, int]:
+    def judge_while_people_act(*batch: Any) -> int:
         nonlocal calls
         calls += 1
         if calls == 3:  # a batch is two samples: those of five were judged without this

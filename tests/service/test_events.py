@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from openworld.recognition import pooled_scatter
 from openworld.service.events import (
     EVENT_KINDS,
     AcceptEvent,
@@ -44,6 +45,14 @@ steps = st.one_of(
 NOTHING = np.empty((0, 0), dtype=np.float32)
 
 
+@pytest.fixture(params=[False, True], ids=["small", "large"])
+def kept_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the scatter keep some rows apart, as it does where there are many features."""
+    if request.param:
+        monkeypatch.setattr(pooled_scatter, "_LARGE", 1)
+        monkeypatch.setattr(pooled_scatter, "_MOST_ROWS", 8)
+
+
 def _change(event: WorldEvent, features: NDArray[Any] = NOTHING) -> ModelChange:
     return event.change_of(features)
 
@@ -62,8 +71,9 @@ def _drawn(drawn: tuple[Any, ...], seed: int, things: Draw) -> ModelChange:
     raise AssertionError
 
 
+@pytest.mark.usefixtures("kept_rows")
 @pytest.mark.parametrize("recognizer", ["nno", "0", "0.1"])
-@settings(max_examples=20)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(st.tuples(steps, st.booleans()), min_size=1, max_size=8))
 def test_a_model_that_went_through_files_stays_the_same(
     recognizer: str,
@@ -90,8 +100,9 @@ def test_a_model_that_went_through_files_stays_the_same(
         assert np.array_equal(restored.decision_function(probe), live.decision_function(probe))
 
 
+@pytest.mark.usefixtures("kept_rows")
 @pytest.mark.parametrize("recognizer", ["nno", "0", "0.1"])
-@settings(max_examples=20)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(st.one_of(steps, st.just(("undo",))), min_size=1, max_size=10))
 def test_stepping_back_restores_every_bit(
     recognizer: str,
@@ -224,3 +235,11 @@ def test_dismissed_samples_are_known_unknowns_and_undo_takes_that_back(
         world.history.undo("ann")
         assert world.recognize(probe, remember=False).judgement.threshold == before.threshold
         assert world.pool.count() == len(ids)
+
+
+def test_the_history_counts_samples_in_words() -> None:
+    assert event_of("label", {"samples": [1], "label": "okapi"}).describe() == "labeled 1 sample as “okapi”"
+    assert (
+        event_of("label", {"samples": [1, 2], "label": "okapi"}).describe() == "labeled 2 samples as “okapi”"
+    )
+    assert event_of("erase", {"samples": [1, 2]}).describe() == "erased 2 samples"

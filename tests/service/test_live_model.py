@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from openworld import NearestClassMean
+from openworld import NearestClassMean, OpenWorldRecognizer
+from openworld.recognition.adaptive.metric import Whitening
 from openworld.service.events import ForgetEvent, LearnEvent, RenameEvent
 from openworld.service.live_model import LiveModel, ModelChange, apply_change, check_serves, copy
 from openworld.service.validation import Refused
@@ -170,7 +172,7 @@ def test_changes_are_taken_back_without_a_copy_as_far_as_memory_allows(
         live.publish(version)
         assert state_of(_front(live)) == expected
     live.catch_up()
-    small = LiveModel(copy(models(recognizer)), 0, undo_bytes=0)
+    small = LiveModel(copy(models(recognizer)), 0, undo_bytes=0)  # two steps are always kept
     for label in "xyz":
         _change(small, _learn(things(5, 3), [label] * 3))
     assert small.can_step_back(2)
@@ -193,3 +195,32 @@ def test_the_changes_given_with_a_model_can_be_taken_back(
         assert state_of(_front(live)) == before
         live.prepare(changes)
         live.publish(version)
+
+
+def test_a_refresh_is_computed_once_for_both_copies(
+    things: Draw, models: Models, state_of: Callable[[Any], Any]
+) -> None:
+    live = LiveModel(copy(models("0")), 0)
+    with patch.object(Whitening, "of", wraps=Whitening.of) as computed:
+        _change(live, _learn(things(5, 3), ["new"] * 3))
+        live.catch_up()
+    assert computed.call_count == 1
+    states = [state_of(_front(live))]
+    live.prepare([])
+    live.publish(2)
+    assert [state_of(_front(live))] == states
+
+
+def test_small_changes_of_a_large_model_take_little_memory_to_undo() -> None:
+    n_features = 600
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((40, n_features)), np.repeat(["a", "b", "c", "d"], 10)
+    model = OpenWorldRecognizer(n_lifted=0, refresh_growth=100.0).fit(X, y)
+    n_steps = {}
+    for n in (2, 100):
+        live = LiveModel(copy(model), 0, undo_bytes=2 * 4 * 8 * n_features**2)
+        for i in range(12):
+            _change(live, _learn(random.standard_normal((n, n_features), np.float32), [f"new {i}"] * n))
+        n_steps[n] = max(k for k in range(13) if live.can_step_back(k))
+    assert n_steps[2] == 12
+    assert 2 <= n_steps[100] < 6

@@ -22,6 +22,7 @@ from openworld.store.records import PoolFilter
 
 Draw = Callable[..., Any]
 RECOGNIZED = PoolFilter(state="recognized", least_certain_first=True)
+RANDOM = PoolFilter(state="recognized", random=True)
 CENTERS = np.random.default_rng(5).normal(size=(12, 6)) * 2.2
 KEEP = WorldSettings(keep_random=1.0)
 
@@ -55,6 +56,36 @@ def test_what_is_kept_is_bounded(url: str, models: Any, things: Draw) -> None:
         kept = world.pool.page(RECOGNIZED).samples
         assert 10 <= len(kept) <= 20
         assert min(sample.id for sample in kept) > 5  # the oldest went
+
+
+def test_what_came_as_unknown_and_is_recognized_later_is_in_the_random_share(
+    url: str, models: Any, things: Draw
+) -> None:
+    with World.open(url, models("nno"), WorldSettings(keep_random=0.25)) as world:
+        ids = world.recognize(things(5, 610)).sample_ids
+        assert world.pool.count(RANDOM) == 0  # nothing is recognized yet
+        world.labels.label(ids[:10], "teapot", "ann")
+        world.rescorer.wait()
+        assert world.recognized.counts() == {"teapot": 600}
+        drawn = world.pool.ids(RANDOM)
+        assert 90 < len(drawn) < 215  # 600 x 0.25, within 6 standard deviations
+        chosen = next(i for i in ids[10:] if i not in drawn)
+        world.recognized.feedback([Review(i, True) for i in (drawn[0], chosen)], "ann")
+        overall, _ = world.recognized.quality()
+        assert (overall.right.count, overall.right.of, overall.reviewed) == (1, 1, 2)
+
+
+def test_what_came_as_unknown_leaves_the_random_share_but_is_not_deleted(
+    url: str, models: Any, things: Draw
+) -> None:
+    with World.open(url, models("nno"), WorldSettings(keep_random=1.0, max_recognized=10)) as world:
+        ids = world.recognize(things(5, 20)).sample_ids
+        world.labels.label(ids[:10], "teapot", "ann")
+        world.rescorer.wait()
+        assert world.pool.ids(RANDOM) == ids[10:]
+        newer = world.recognize(things(0, 20)).sample_ids
+        assert world.pool.ids(RANDOM) == newer[10:]
+        assert world.pool.ids(PoolFilter(state="recognized")) == [*ids[10:], *newer[10:]]
 
 
 def test_a_review_that_was_undone_can_be_redone_though_the_sample_is_old(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from time import monotonic, sleep
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -17,7 +19,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from openworld.service import server as service_server
-from openworld.service.server import _config, address, check_may_listen, check_port, set_up_logging
+from openworld.service.server import (
+    _config,
+    address,
+    check_may_listen,
+    check_port,
+    serve,
+    set_up_logging,
+)
 from openworld.service.validation import Refused
 
 PATIENCE = 30.0
@@ -59,6 +68,27 @@ def test_a_port_in_use_is_said_plainly(settings_of):
     check_port(settings_of(port=0))
     with pytest.raises(Refused, match=r"Cannot listen on 192\.0\.2\.1"):  # of no machine: for documentation
         check_port(settings_of(host="192.0.2.1", port=0))
+
+
+def test_the_process_has_one_blas_thread_and_one_arena(settings_of, monkeypatch):
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "MALLOC_ARENA_MAX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(service_server.sys, "platform", "linux")
+    monkeypatch.setattr(service_server, "set_up_logging", Mock())
+    library = Mock()
+    monkeypatch.setattr(service_server.ctypes, "CDLL", lambda name: library)
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(Refused):
+        serve(settings_of(port=other.getsockname()[1]), print)
+    assert os.environ.pop("OPENBLAS_NUM_THREADS") == "1"
+    library.mallopt.assert_called_once_with(-8, 1)
+
+
+def test_the_environment_sets_another_number_of_arenas(monkeypatch):
+    library = Mock()
+    monkeypatch.setattr(service_server.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
+    service_server.limit_arenas()
+    library.mallopt.assert_not_called()
 
 
 def test_clients_end_idle_connections_before_the_server_does(settings_of):

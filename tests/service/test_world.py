@@ -123,7 +123,7 @@ def test_a_world_opens_again_as_it_was(url: str, things: Draw, models: Models) -
 
 
 def test_a_world_begins_with_a_model_file_and_needs_one(url: str, tmp_path: Path, models: Models) -> None:
-    with pytest.raises((Refused, FileNotFoundError), match=r"is new|A new one begins with"):
+    with pytest.raises((Refused, FileNotFoundError), match=r"is new|start a new one"):
         World.open(url)
     path = tmp_path / "first.ow"
     model_file.save(models("nno"), path)
@@ -320,7 +320,8 @@ def test_two_people_and_their_clusters(world: World, things: Draw) -> None:
     assert {c.id: c.size for c in world.clusters.all()} == {six: 5, new: 3}
     outcome = world.labels.label_cluster(new, "five", "ann", without=[ids[0]])
     assert outcome.samples == 2
-    assert [s.id for s in world.pool.page(PoolFilter(cluster=new)).samples] == [ids[0]]
+    # The third sample was not labeled; rescoring may recognize it at any moment.
+    assert [world.pool.get(i).label for i in ids[:3]] == [None, "five", "five"]
     world.history.undo("ann")
     world.rescorer.wait(timeout=300)
     assert {c.id: c.size for c in world.clusters.all()} == {six: 5, new: 3}
@@ -431,7 +432,7 @@ def test_recognition_goes_on_while_people_label(world: World, things: Draw) -> N
 
 
 def test_a_mistyped_database_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="openworld serve MODEL"):
+    with pytest.raises(FileNotFoundError, match="openworld serve DATA"):
         World.open(f"sqlite:///{tmp_path / 'typo.db'}")
     with pytest.raises(FileNotFoundError, match="no model"):
         World.open(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "no model.ow")

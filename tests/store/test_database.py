@@ -188,7 +188,7 @@ def test_postgresql_is_reached_by_its_usual_url(url: str, scheme: str) -> None:
 
 
 def test_a_mistyped_name_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no database .*typo\.db: check its name"):
+    with pytest.raises(FileNotFoundError, match=r"no database .*typo\.db. Check its name"):
         Database(f"sqlite:///{tmp_path / 'typo.db'}", create=False)
     assert list(tmp_path.iterdir()) == []
 

@@ -168,6 +168,16 @@ def test_a_made_up_cursor_is_refused(database: Database) -> None:
             pool.page(connection, PoolFilter(), cursor, 10)
 
 
+def test_rescoring_leaves_alone_what_a_later_version_judged(database: Database) -> None:
+    (sample,) = _store(database, _new(1))
+    dog, cat = (Verdict(label, 0.5, 0.9, NEAREST[1:], version) for label, version in (("dog", 8), ("cat", 7)))
+    with database.write() as connection:
+        assert samples.update_verdicts(connection, {sample: dog}) == (1, 0)
+        assert samples.update_verdicts(connection, {sample: dog}) == (0, 0)  # counted once
+        assert samples.update_verdicts(connection, {sample: cat}) == (0, 0)
+    assert _find(database, sample).answer == "dog"
+
+
 def test_rescoring_leaves_alone_what_a_person_labeled(database: Database) -> None:
     mine, other = _store(database, _new(1), _new(2))
     with database.write() as connection:

@@ -363,7 +363,7 @@ def test_empirical_risk_of_a_single_function():
     X = np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 0.0]])
     result = open_set_risk(Cone(X[:1], 1.0), X, [True, True, True], 0.9, 20.0, sampling=FEW)
     assert result.empirical == pytest.approx(1 / 3)
-    with pytest.raises(ValueError, match="truth values"):
+    with pytest.raises(ValueError, match="must be booleans"):
         open_set_risk(Cone(X[:1], 1.0), X, ["a", "b", "b"], 0.9, 20.0, sampling=FEW)
 
 

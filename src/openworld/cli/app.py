@@ -32,10 +32,15 @@ app = typer.Typer(
     "classes at any time.",
     epilog="Start with: openworld demo",
 )
-for command in (fit, recognize, learn, inspect, card, extract, evaluate, compare, serve, export, demo):
-    app.command()(command)
-app.command("import")(import_samples)
-app.add_typer(key, name="key")
+for panel, commands in {
+    "Models": (fit, recognize, learn, inspect, card, extract),
+    "Service": (demo, serve, import_samples, export),
+    "Experiments": (evaluate, compare),
+}.items():
+    for command in commands:
+        name = "import" if command is import_samples else None
+        app.command(name, rich_help_panel=panel)(command)
+app.add_typer(key, name="key", rich_help_panel="Service")
 
 
 def _print_version(wanted: bool) -> None:

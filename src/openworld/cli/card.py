@@ -36,7 +36,9 @@ def card(
     Example: openworld card animals.ow -o card.md
     """
     from openworld.cli.inspect import read_facts
+    from openworld.cli.loading import require_folder
 
+    require_folder(output)
     facts, counts = read_facts(model)
     if as_json:
         per_class = [{"label": label, "samples": count} for label, count in counts.items()]

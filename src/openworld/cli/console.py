@@ -88,8 +88,12 @@ def plural(count: int, word: str, many: str | None = None) -> str:
     return f"{count:,} {word if count == 1 else many or word + 's'}"
 
 
+def missing(*modules: str) -> list[str]:
+    """Return the modules that are not installed."""
+    return [name for name in modules if find_spec(name) is None]
+
+
 def need(*modules: str, extra: str) -> None:
     """Stop with the command that installs what is missing, if something is."""
-    missing = [name for name in modules if find_spec(name) is None]
-    if missing:
-        raise ImportError(f'This command needs {", ".join(missing)}: pip install "openworld[{extra}]"')
+    if absent := missing(*modules):
+        raise ImportError(f'This command needs {", ".join(absent)}: pip install "openworld[{extra}]"')

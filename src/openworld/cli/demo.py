@@ -1,4 +1,4 @@
-"""`openworld demo`: the living system on the built-in letters."""
+"""`openworld demo`: the service on built-in letters, or the same loop in the terminal."""
 
 from __future__ import annotations
 
@@ -12,43 +12,40 @@ import typer
 def demo(
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Folder for the database, or for the files that are written.",
-        ),
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the database or the model."),
     ] = Path("demo"),
     in_terminal: Annotated[
         bool,
-        typer.Option(
-            "--in-terminal",
-            help="Run the whole loop in the terminal, without a service, and write model, table and figure.",
-        ),
+        typer.Option("--in-terminal", help="Run the loop on digits in the terminal, without the page."),
     ] = False,
     port: Annotated[int, typer.Option(help="Port of the page; 0 for a free one.")] = 8000,
-    seed: Annotated[int, typer.Option(help="Random seed that chooses which letters are known.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed that chooses which classes are known.")] = 1,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address, or the accuracies, as JSON.")
     ] = False,
 ) -> None:
-    """Try the service on built-in letters: 30 are known, the others stream in as unknown.
+    """Try openworld on built-in data: letters on a page, or digits in the terminal.
 
-    Open the page, name the unknown letters, and see that they are recognized from then on. The next
-    `openworld demo` continues with what you named.
+    Name the unknown letters on the page, and they are recognized from then on. The next run continues.
 
-    Without a page, with the true names instead of a person: openworld demo --in-terminal
+    Without the extra "service" there is no page, and the demo runs in the terminal.
+
+    Example: openworld demo --in-terminal
     """
-    from openworld.cli.console import messages, need
-    from openworld.cli.demo_story import draw_letters, tell_in_terminal
+    from openworld.cli.console import messages, missing
 
     output.mkdir(parents=True, exist_ok=True)
+    if not in_terminal and missing("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", "matplotlib"):
+        hint = 'The page needs more packages: pip install "openworld[service]". Running in the terminal.\n'
+        messages.print(hint, markup=False, soft_wrap=True)
+        in_terminal = True
     if in_terminal:
+        from openworld.cli.demo_story import tell_in_terminal
+
         tell_in_terminal(output, seed, as_json=as_json)
         return
-    need("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", extra="service")
     from openworld.cli.database import plain_errors
-    from openworld.cli.demo_feed import LetterFeed, starting_model
+    from openworld.cli.demo_feed import LetterFeed, draw_letters, starting_model
     from openworld.service.server import serve
     from openworld.service.settings import load_settings
 
@@ -67,10 +64,10 @@ def demo(
             typer.echo(json.dumps({"address": address}))
             return
         typer.echo(
-            f"\nOpen {address} in a browser. Ctrl+C ends it.\n"
-            "  1. Open a cluster: letters that the model does not know.\n"
+            f"\nOpen {address} in a browser. Ctrl+C stops it.\n"
+            "  1. Open a cluster of letters that the model does not know.\n"
             "  2. Type its name (a, B, alpha, ...) and press Enter.\n"
-            "  3. Letters go on coming: what you named is recognized from now on."
+            "  3. More letters keep arriving. Those you have named are now recognized."
         )
 
     with plain_errors():

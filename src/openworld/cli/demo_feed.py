@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld import OpenWorldRecognizer
-from openworld.cli.demo_story import TEST_FACES
+from openworld.cli.console import Progress, messages
 from openworld.cli.intake import feeding
 
 if TYPE_CHECKING:
@@ -22,10 +22,22 @@ if TYPE_CHECKING:
 # Letters that people can type or say, without those that look alike in many typefaces (l and I, o and O).
 NAMEABLE = "ABDEFGHJKLMNPQRTYabdefghjkmnqrtyαβγδζθλξπρσφψωΓΔΘΞΠΦΨΩ"
 N_KNOWN = 30
+# One face of each family streams in; the recognizer learns from the others.
+TEST_FACES = ("DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif-Bold", "STIXGeneral")
 _AT_ONCE = 240
 _BATCH = 4
 _SECONDS = 2.0
 _THUMBNAIL_SIDE = 84
+
+
+def draw_letters() -> Letters:
+    """Return the built-in letters; the first time they are drawn, with a progress bar."""
+    from openworld.data.letters import load_letters
+
+    with Progress("Drawing the letters (once)") as progress:
+        letters = load_letters(progress=progress.update)
+    messages.print(f"{len(letters.classes):,} letters in 16 typefaces, {len(letters.labels):,} pictures.")
+    return letters
 
 
 def starting_model(letters: Letters, seed: int) -> OpenWorldRecognizer:

@@ -1,107 +1,110 @@
-"""The whole loop on the built-in letters, shown in the terminal; the true names play the person."""
+"""The whole loop on scikit-learn's digits, shown in the terminal; the true names play the person.
+
+Needs the core dependencies only.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
-if TYPE_CHECKING:
-    from openworld.data.letters import Letters
-    from openworld.recognition import OpenWorldRecognizer
+from openworld import OpenWorldRecognizer, save
+from openworld.cli.console import messages
+from openworld.discovery import Cluster, PoolSpace, find_clusters
 
-# One face of each family is kept to test with; the recognizer learns from the others.
-TEST_FACES = ("DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif-Bold", "STIXGeneral")
-N_STARTING = N_NEW = N_NEVER = 50
-
-
-def tell_in_terminal(output: Path, seed: int, *, as_json: bool = False) -> None:
-    """Run the loop and write the model, the table and the figure."""
-    from rich.console import Console
-
-    from openworld import save
-    from openworld.cli.console import messages
-    from openworld.cli.demo_figure import draw
-
-    story = tell(draw_letters(), seed, messages.print)
-    if as_json:
-        typer.echo(json.dumps({"named": story.n_named, "before": story.before, "after": story.after}))
-    else:
-        Console().print(_table(story))
-    save(story.recognizer, output / "letters.ow")
-    (output / "accuracy.csv").write_text(_csv(story), encoding="utf-8")
-    draw(story, output / "demo.png")
-    messages.print(f"Wrote {output / 'letters.ow'}, {output / 'accuracy.csv'} and {output / 'demo.png'}.")
-
-
-def draw_letters() -> Letters:
-    """Return the built-in letters; the first time they are drawn, with a progress bar."""
-    from openworld.cli.console import Progress, messages
-    from openworld.data.letters import load_letters
-
-    with Progress("Drawing the letters (once)") as progress:
-        letters = load_letters(progress=progress.update)
-    messages.print(f"{len(letters.classes):,} letters in 16 typefaces, {len(letters.labels):,} pictures.")
-    return letters
+N_KNOWN, N_NEW = 6, 2  # of the ten digits; the others are never named
+_N_SHOWN = 3  # clusters, which fit 80 columns
+_INK = " .:+#@"
 
 
 @dataclass
 class Story:
-    """What happened: the recognizer at the end, the accuracies before and after, and some examples."""
+    """The recognizer at the end, and the share of right answers before and after naming."""
 
     recognizer: OpenWorldRecognizer
     n_named: int = 0
     before: dict[str, float] = field(default_factory=dict)
     after: dict[str, float] = field(default_factory=dict)
-    examples: dict[str, list[tuple[Any, str, str, str]]] = field(default_factory=dict)
 
 
-def tell(letters: Letters, seed: int, say: Any) -> Story:
-    """Run the loop: recognize, reject, label, learn."""
-    import numpy as np
+def tell_in_terminal(output: Path, seed: int, *, as_json: bool = False) -> None:
+    """Run the loop, print what happens and write the model."""
+    from rich.console import Console
 
-    from openworld import OpenWorldRecognizer
+    def say(line: str) -> None:
+        messages.print(line, markup=False, soft_wrap=True)
 
-    order = np.random.default_rng(seed).permutation(letters.classes)
-    starting, new, never = np.split(order[: N_STARTING + N_NEW + N_NEVER], [N_STARTING, N_STARTING + N_NEW])
-    testing = np.isin(letters.faces, TEST_FACES)
+    story = tell(seed, say)
+    if as_json:
+        typer.echo(json.dumps({"named": story.n_named, "before": story.before, "after": story.after}))
+    else:
+        Console().print(_table(story))
+    path = output / "digits.ow"
+    save(story.recognizer, path)
+    say(f"Wrote {path}. To look at it: openworld inspect {path} --classes")
 
-    def pictures(classes: Any, *, test: bool) -> Any:
-        return np.isin(letters.labels, classes) & (testing == test)
 
-    recognizer, X = OpenWorldRecognizer(), letters.frequencies
-    chosen = pictures(starting, test=False)
-    recognizer.fit(X[chosen], letters.labels[chosen])
+def tell(seed: int, say: Callable[[str], None]) -> Story:
+    """Run the loop: learn, recognize, cluster what is unknown, name the clusters, learn again."""
+    X, y = load_digits(return_X_y=True)
+    images, labels = load_digits().images, y.astype(str)
+    testing = np.arange(len(y)) % 2 == 1
+    order = np.random.default_rng(seed).permutation(np.unique(labels))
+    known, new, never = np.split(order, [N_KNOWN, N_KNOWN + N_NEW])
+
+    chosen = np.isin(labels, known) & ~testing
+    recognizer = OpenWorldRecognizer().fit(X[chosen], labels[chosen])
     story = Story(recognizer)
-    say(f"Learned {N_STARTING} letters from {chosen.sum()} pictures.")
+    say(f"Learned the digits {', '.join(sorted(known))} from {chosen.sum()} pictures.")
 
-    groups = {"known letters": starting, "new letters": new, "letters never named": never}
-    tests = {name: pictures(classes, test=True) for name, classes in groups.items()}
-    before = {name: recognizer.predict(X[rows]) for name, rows in tests.items()}
-    for name, answers in before.items():
-        truth = letters.labels[tests[name]] if name == "known letters" else recognizer.unknown_label_
-        story.before[name] = float(np.mean(answers == truth))
+    tests = {
+        name: np.isin(labels, digits) & testing
+        for name, digits in {"known digits": known, "new digits": new, "never named": never}.items()
+    }
 
-    met = np.flatnonzero(pictures(new, test=False))
-    rejected = met[recognizer.predict(X[met]) == recognizer.unknown_label_]
-    say(f"Met {len(met)} pictures of {N_NEW} new letters; {len(rejected)} of them were unknown to it.")
-    recognizer.partial_fit(X[rejected], letters.labels[rejected])
-    story.n_named = len(rejected)
-    say(f"A person named those {len(rejected)}; now it knows {len(recognizer.classes_)} letters.")
+    def shares_right() -> dict[str, float]:
+        truth = np.where(np.isin(labels, recognizer.classes_), labels, recognizer.unknown_label_)
+        return {
+            name: float(np.mean(recognizer.predict(X[rows]) == truth[rows])) for name, rows in tests.items()
+        }
 
-    for name, rows in tests.items():
-        answers = recognizer.predict(X[rows])
-        truth = recognizer.unknown_label_ if name == "letters never named" else letters.labels[rows]
-        story.after[name] = float(np.mean(answers == truth))
-        some = np.random.default_rng(seed).permutation(len(answers))[:24]
-        story.examples[name] = [
-            (letters.images[rows][i], str(letters.labels[rows][i]), str(before[name][i]), str(answers[i]))
-            for i in some
-        ]
+    story.before = shares_right()
+    met = np.flatnonzero(np.isin(labels, new) & ~testing)
+    unknown = met[recognizer.predict(X[met]) == recognizer.unknown_label_]
+    say(f"Showed it {len(met)} pictures of two new digits: it called {len(unknown)} of them unknown.")
+
+    space = PoolSpace.of(recognizer)
+    clusters = find_clusters(space.transform(X[unknown]), unknown, known=space.known).clusters
+    names = [_name(cluster, labels) for cluster in clusters]
+    story.n_named = sum(map(len, clusters))
+    say(f"Grouped {story.n_named} of these into {len(clusters)} clusters. The first {_N_SHOWN}:\n")
+    say(_side_by_side([images[cluster.medoid] for cluster in clusters[:_N_SHOWN]]))
+    say(f"\nA person names each cluster: {', '.join(names)}.")
+    for cluster, name in zip(clusters, names, strict=True):
+        recognizer.partial_fit(X[cluster.members], [name] * len(cluster))
+    story.after = shares_right()
+    say(f"Learned them without retraining. It now knows {len(recognizer.classes_)} digits.")
     return story
+
+
+def _name(cluster: Cluster, labels: NDArray[np.str_]) -> str:
+    """Return what a person would call a cluster: the true name of most of its samples."""
+    names, counts = np.unique(labels[cluster.members], return_counts=True)
+    return str(names[counts.argmax()])
+
+
+def _side_by_side(images: list[NDArray[np.float64]]) -> str:
+    """Return pictures of digits as lines of text."""
+    levels = np.hstack([np.pad(image, ((0, 0), (1, 2))) for image in images]) * (len(_INK) - 1) / 16
+    return "\n".join("".join(_INK[round(level)] * 2 for level in row).rstrip() for row in levels)
 
 
 def _table(story: Story) -> Any:
@@ -112,9 +115,3 @@ def _table(story: Story) -> Any:
     for name, right in zip(story.before, rights, strict=True):
         table.add_row(name, f"{story.before[name]:.1%}", f"{story.after[name]:.1%}", right)
     return table
-
-
-def _csv(story: Story) -> str:
-    lines = ["test pictures of,right before,right after"]
-    lines += [f"{name},{story.before[name]:.4f},{story.after[name]:.4f}" for name in story.before]
-    return "\n".join(lines) + "\n"

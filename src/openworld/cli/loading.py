@@ -112,4 +112,4 @@ def require_folder(*outputs: Path | None) -> None:
     """Refuse outputs in folders that do not exist, before any work is done."""
     for path in outputs:
         if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist.")
+            raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Create it first.")

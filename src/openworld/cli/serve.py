@@ -128,4 +128,4 @@ def _is_model(source: str) -> bool:
 
 
 def _ready(address: str, *, as_json: bool) -> str:
-    return json.dumps({"address": address}) if as_json else f"openworld is at {address} (Ctrl+C ends it)"
+    return json.dumps({"address": address}) if as_json else f"openworld is at {address} (Ctrl+C stops it)"

@@ -1,4 +1,4 @@
-"""Batch: some samples as feature vectors, with their labels."""
+"""Batch: feature vectors of some samples, with their labels."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Batch:
-    """Some samples in the order of their stream.
+    """Consecutive samples of a stream.
 
     Attributes
     ----------
     X : array of shape (n, D)
     y : array of shape (n,) or None
-        The labels; "" stands for a sample without one.
+        The labels; "" for a sample without a label.
     rows : array of shape (n,)
-        The number of each sample in the whole stream, from 0.
+        The index of each sample in the stream, from 0.
     names : list of str or None
-        What the samples are features of: where a picture lies, or a text.
+        The path of each picture, or the text itself.
     ids : list or None
         The values of the id column.
     failures : list of (name, reason)
-        What could not be read and was left out.
+        Samples that could not be read and were skipped.
     n_unlabeled : int
-        How many were left out because they have no label.
+        Number of samples skipped because they have no label.
     seconds : dict of float
-        Time spent on the steps of the extraction, summed over its threads.
+        Seconds spent on each step of feature extraction, summed over threads.
     """
 
     X: NDArray[Any]
@@ -48,11 +48,11 @@ class Batch:
 
     @property
     def n_read(self) -> int:
-        """How many samples were read, with those left out."""
+        """Number of samples read, including those skipped."""
         return len(self) + len(self.failures) + self.n_unlabeled
 
     def take(self, wanted: NDArray[np.bool_]) -> Batch:
-        """Return some of the samples; what was skipped is kept as it was."""
+        """Return the selected samples; the record of skipped samples stays the same."""
         places = np.flatnonzero(wanted)
         return replace(
             self,
@@ -65,7 +65,7 @@ class Batch:
 
     @classmethod
     def joined(cls, batches: Sequence[Batch]) -> Batch:
-        """Return several batches, at least one, as one."""
+        """Concatenate one or more batches."""
         if len(batches) == 1:
             return batches[0]
         full = [batch for batch in batches if len(batch)] or list(batches[:1])

@@ -1,4 +1,4 @@
-"""The columns of a table: which holds the label, the features, the text, the ids."""
+"""Roles of the columns of a table: label, features, text, id."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS_SHOWN = 12
 
 @dataclass(frozen=True)
 class Columns:
-    """What a user says about the columns of a table; None leaves it to the names of the columns.
+    """The user's choice of columns; None means that the column names decide.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ class Columns:
     text : str or None
         By default `text` or `sentence`.
     id : str or None
-        A column that identifies the samples and comes back with the answers.
+        A column that identifies the samples and is returned with the answers.
     missing : {"error", "drop", "mean"}
-        What to do about a feature without a value: refuse the file, leave out the sample, or take the mean
-        of the column.
+        What to do about missing feature values: raise an error, drop the sample, or use the mean of the
+        column.
     means : tuple of float or None
-        The means to take for missing values; by default those of the file.
+        Means to use for missing values; by default those of the file.
     of_model : bool
-        Whether `features` are those that a model was fitted to.
+        Whether `features` are the columns that a model was fitted to.
     text_wins : bool
-        Whether a table with texts and numbers holds texts. Without it such a table is refused unless `text`
-        or `features` says which to use.
+        Whether to use the texts of a table that has texts and numbers. Otherwise such a table is an error
+        unless `text` or `features` says which to use.
     """
 
     label: str | None = None
@@ -56,19 +56,19 @@ class Columns:
     text_wins: bool = False
 
     def label_of(self, place: object, names: Sequence[str]) -> str | None:
-        """Return the column with the labels, if there is one; one that was asked for must be there."""
+        """Return the label column, or None. A column that the user named must exist."""
         if self.label is not None:
             require(place, names, [self.label], "--label-column")
         return self.label or first_of(("label",), names)
 
     def id_of(self, place: object, names: Sequence[str]) -> str | None:
-        """Return the column with the ids, if one was asked for."""
+        """Return the id column, or None if the user named none."""
         if self.id is not None:
             require(place, names, [self.id], "--id-column")
         return self.id
 
     def roles(self, place: object, names: Sequence[str]) -> Roles:
-        """Decide what each column of a table of numbers is for."""
+        """Assign a role to each column of a table of numbers."""
         label, id = self.label_of(place, names), self.id_of(place, names)
         others = [name for name in names if name not in (label, id)]
         if self.features is not None:
@@ -78,15 +78,15 @@ class Columns:
             return Roles(list(self.features), label, id, [name for name in others if name not in wanted])
         features = [name for name in others if not looks_like_id(name)]
         if not features and others:
-            features, others = others, []  # a table of nothing but such columns means what it says
+            features, others = others, []  # if all columns look like ids, they are features
         if not features:
-            raise DataError(f"{place}: there are no feature columns in it. {listed(names)}")
+            raise DataError(f"{place} has no feature columns. {listed(names)}")
         return Roles(features, label, id, [name for name in others if name not in features])
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table of numbers are for."""
+    """The roles of the columns of a table of numbers."""
 
     features: list[str]
     label: str | None
@@ -95,20 +95,20 @@ class Roles:
 
 
 def looks_like_id(name: str) -> bool:
-    """Tell by its name whether a column is a row number or an id, from which nothing can be learned."""
+    """Return whether a column's name suggests a row number or an id, which are useless as features."""
     return bool(_INDEX.fullmatch(name.strip()) or _ID.fullmatch(name.strip()))
 
 
 def first_of(wanted: Iterable[str], names: Iterable[str]) -> str | None:
-    """Return the first wanted column that is there."""
+    """Return the first wanted column that exists."""
     there = set(names)
     return next((name for name in wanted if name in there), None)
 
 
 def require(place: object, names: Sequence[str], wanted: Iterable[str], option: str) -> None:
-    """Raise DataError if a column is not there, with the columns that are.
+    """Raise DataError if a column does not exist; the error lists the existing columns.
 
-    Without an option it is a model that wants the columns.
+    Without an option, it is the model that needs the columns.
     """
     missing = [name for name in wanted if name not in set(names)]
     if not missing:
@@ -125,15 +125,15 @@ def require(place: object, names: Sequence[str], wanted: Iterable[str], option: 
 
 
 def listed(names: Sequence[str]) -> str:
-    """Say which columns a table has."""
+    """Return a sentence that lists the columns of a table."""
     if not names:
-        return "It has no columns."
+        return "It is empty."
     more = f" and {len(names) - _COLUMNS_SHOWN:,} more" if len(names) > _COLUMNS_SHOWN else ""
     return f"Its columns are: {', '.join(map(str, names[:_COLUMNS_SHOWN]))}{more}."
 
 
 def ignored_note(place: object, ignored: Sequence[str]) -> list[str]:
-    """Say which columns are not used, and how to use them."""
+    """Return a note about the columns that are not used."""
     if not ignored:
         return []
     ids = [name for name in ignored if looks_like_id(name)]

@@ -1,4 +1,4 @@
-"""Data sets for experiments: samples with labels, and how they may be split."""
+"""Data sets for experiments: labeled samples, and constraints on how to split them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openworld.data.missing import filled
 from openworld.data.streams import open_stream
 from openworld.data.tables import check_arrays, load_npz
 
-# The built-in data set in several feature sets.
+# The feature sets of the built-in data set.
 LETTERS: dict[str, Callable[[Letters], NDArray[np.float32]]] = {
     "letters": lambda letters: letters.frequencies,
     "letters-pixels": lambda letters: letters.X,
@@ -36,9 +36,9 @@ class Dataset:
     X : array of shape (n, D)
     y : array of shape (n,)
     groups : array of shape (n,) or None
-        What must not be torn apart between training and test, for example typeface, drawer or camera.
+        Samples of one group are never split between training and test, for example one typeface or camera.
     is_test : bool array of shape (n,) or None
-        Where the data set comes with a test part of its own.
+        The test samples, if the data set has a fixed test part.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Dataset:
                 raise DataError(f"{self.name}: {len(self.X)} samples, but {part} has {len(value)} values.")
 
     def fingerprint(self) -> str:
-        """Return a short text that changes when the data do."""
+        """Return a hash of the data."""
         digest = hashlib.blake2b(digest_size=8)
         parts = {"X": self.X, "y": self.y, "groups": self.groups, "is_test": self.is_test}
         for name, part in parts.items():
@@ -106,7 +106,8 @@ def load_dataset(
         return _from_npz(path, label_column)
     if not path.exists():
         raise FileNotFoundError(
-            f"{name}: neither a built-in data set ({', '.join(LETTERS)}) nor a file or folder."
+            f"{name}: there is no such file or folder, and no built-in data set of this name "
+            f"({', '.join(LETTERS)})."
         )
     batch = open_stream(path, columns=Columns(label_column)).read()
     if batch.y is None:

@@ -20,30 +20,30 @@ _CHUNK = 1 << 20
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending that says what a file is: that before `.gz`, if it is compressed."""
+    """Return the file extension that says the format; for a compressed file, the one before `.gz`."""
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return inner.suffix.lower()
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file, unpacking it if it ends in `.gz`."""
+    """Open a file, decompressing it if its name ends in `.gz`."""
     return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 def open_text(path: Path, encoding: str) -> IO[str]:
-    """Open a text file, unpacking it if it ends in `.gz`; line ends stay as they are."""
+    """Open a text file, decompressing `.gz`; newlines are not translated."""
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding=encoding, newline="")
     return path.open(encoding=encoding, newline="")
 
 
 def encoding_of(path: Path) -> str:
-    """Return the encoding of a text file: by its byte order mark, else UTF-8, else that of Windows.
+    """Return the encoding of a text file: by its byte order mark, else UTF-8, else Windows-1252.
 
     Raises
     ------
     DataError
-        If it is no text.
+        If it is not a text file.
     """
     decoder: Any = None
     try:
@@ -63,7 +63,7 @@ def encoding_of(path: Path) -> str:
     except (OSError, EOFError) as error:
         if not path.exists():
             raise
-        raise DataError(f"{path}: cannot be unpacked ({error}).") from error
+        raise DataError(f"{path}: cannot be decompressed ({error}).") from error
     return encoding if decoder is not None else "utf-8"
 
 
@@ -77,7 +77,7 @@ class DelimitedFile:
     columns : list of str
         The header.
     delimiter, encoding : str
-        As found.
+        As detected.
     """
 
     path: Path
@@ -87,13 +87,13 @@ class DelimitedFile:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know about how the file is read."""
+        """Notes for the user about how the file is read."""
         if self.encoding != "cp1252":
             return []
         return [f"{self.path}: not UTF-8; read as Windows-1252. Save it as UTF-8 if letters look wrong."]
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Go through the rows, each with its line as an editor counts; empty lines are skipped.
+        """Yield the rows, each with its line number; empty lines are skipped.
 
         Raises
         ------
@@ -125,12 +125,12 @@ _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 def open_delimited(path: Path) -> DelimitedFile:
-    """Read the header of a table and find out how the file is written."""
+    """Read the header of a table and detect its encoding and delimiter."""
     encoding = encoding_of(path)
     with open_text(path, encoding) as file:
         start = file.read(_CHUNK)
     found = [(_header(start, delimiter), delimiter) for delimiter in _DELIMITERS]
-    # Of equally many columns the first delimiter is taken: a comma.
+    # The delimiter that gives the most columns; on a tie the first one, a comma.
     columns, delimiter = max(found, key=lambda one: len(one[0]))
     return DelimitedFile(path, [name.strip() for name in columns], delimiter, encoding)
 

@@ -14,21 +14,21 @@ from openworld.data.sources import Item, Source
 
 
 def from_hugging_face(dataset: Any, *, columns: Columns | None = None) -> Source:
-    """Return the pictures or texts of a data set.
+    """Return the pictures or texts of a Hugging Face data set as a source.
 
     Parameters
     ----------
     dataset : datasets.Dataset
-        One split, not streamed. Its pictures are the first column whose feature is an `Image`; without
-        one, its texts are the column `text` or `sentence`, or the only column of strings.
+        One split, not streamed. The pictures are in the first column whose feature is an `Image`. If there is
+        none, the texts are in the column `text` or `sentence`, or in the only column of strings.
     columns : Columns, optional
-        By default labels are in `label`, which may be missing. Numbered classes go by their names.
+        By default labels are in `label`, if it exists. Numbered classes are replaced by their names.
     """
     features = dataset.features
     if not hasattr(dataset, "__len__"):
-        raise DataError("A streamed data set has no length; load it without streaming=True.")
+        raise DataError("A streamed data set has no length. Load it without streaming=True.")
     if features is None:
-        raise DataError("The data set does not say what its columns are (features is None).")
+        raise DataError("The data set does not describe its columns (features is None).")
     names, wanted = list(features), columns or Columns()
     pictures = [name for name in names if type(features[name]).__name__ == "Image"]
     strings = [name for name in names if getattr(features[name], "dtype", None) in ("string", "large_string")]
@@ -55,7 +55,7 @@ def from_hugging_face(dataset: Any, *, columns: Columns | None = None) -> Source
 
 
 def _label_names(feature: Any) -> Callable[[Any], str | None]:
-    """Return how a label is shown: numbered classes by their names, where -1 is not labeled."""
+    """Return a function that turns a label into text: class numbers into names, and -1 into None."""
     names = getattr(feature, "names", None)
     if names is None:
         return lambda value: None if value is None else str(value)
@@ -63,7 +63,7 @@ def _label_names(feature: Any) -> Callable[[Any], str | None]:
 
 
 def _picture(value: Any, label: str | None, place: str) -> Item:
-    """Return a picture given as a dict of bytes or path, or as a PIL image."""
+    """Return the item of a picture that is a dict with bytes or a path, or a PIL image."""
     if value is not None and not isinstance(value, dict):
         return Item(place, label, partial(_encoded, value))
     value = value or {}

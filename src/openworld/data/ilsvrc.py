@@ -21,7 +21,7 @@ def read_visual_words(
     """Read visual-word counts from every `.sbow.mat` file below a folder.
 
     Each file holds the pictures of one class in a struct array `image_sbow`, whose field `sbow.word` has
-    the number of the visual word (from 0) at each place of the picture. The class is the file's name
+    the number of the visual word (from 0) at each location of the picture. The class is the file's name
     up to the first dot, for example `n01440764`.
 
     Returns
@@ -48,5 +48,5 @@ def _words(path: Path) -> list[NDArray[np.intp]]:
     try:
         pictures = np.atleast_1d(loadmat(path, squeeze_me=True, struct_as_record=False)["image_sbow"])
         return [np.atleast_1d(picture.sbow.word).astype(np.intp) for picture in pictures]
-    except Exception as error:  # a foreign or damaged file shows itself in many ways
+    except Exception as error:  # a damaged file can raise any error
         raise DataError(f"{path}: not an ILSVRC'10 file of visual words ({error}).") from error

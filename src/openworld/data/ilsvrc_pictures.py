@@ -1,14 +1,14 @@
-"""The folders of ILSVRC'10 and '12: training pictures by class, the others by a list of class numbers.
+"""The folder layout of ILSVRC'10 and '12: training pictures by class, others by a list of numbers.
 
 ```
 train/n01440764/n01440764_10026.JPEG    a folder per class, named by its WordNet id
 val/ILSVRC2012_val_00000001.JPEG        or, as many rearrange them, val/n01440764/...
-test/ILSVRC2010_test_00000001.JPEG      ILSVRC'10 only: the truth about the test of '12 was never given out
+test/ILSVRC2010_test_00000001.JPEG      ILSVRC'10 only: the test labels of '12 were never published
 .../ILSVRC2010_validation_ground_truth.txt    the class number of each val picture, in the order of names
 .../ILSVRC2010_test_ground_truth.txt
 .../meta.mat                            class number -> WordNet id and words (struct array `synsets`)
 ```
-The lists may lie anywhere below the folder, as in the unpacked development kit.
+The lists may be anywhere below the folder, as in the unpacked development kit.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from openworld.data.sources import Item, Source, read_file
 
 _WORDNET_ID = re.compile(r"n\d{8}")
 _TRUTH_FILES = {"val": "*validation_ground_truth.txt", "test": "*test_ground_truth.txt"}
-# Lists with a WordNet id at the start of each line and what it means behind it.
+# Lists with a WordNet id and its words on each line.
 _WORD_LISTS = ("synset_words.txt", "LOC_synset_mapping.txt", "words.txt")
 
 
 @dataclass(frozen=True)
 class Synset:
-    """A class: its number in the competition (from 1), its WordNet id and what it is called."""
+    """A class: its number in the competition (from 1), its WordNet id and its words."""
 
     number: int
     wordnet_id: str
@@ -42,7 +42,7 @@ class Synset:
 
 
 def is_layout(folder: Path) -> bool:
-    """Tell whether a folder is laid out as ILSVRC: `train` with folders named by WordNet ids."""
+    """Return whether a folder has the layout of ILSVRC: `train` with folders named by WordNet ids."""
     train = folder / "train"
     return train.is_dir() and any(_WORDNET_ID.fullmatch(entry.name) for entry in train.iterdir())
 
@@ -50,9 +50,9 @@ def is_layout(folder: Path) -> bool:
 def open_pictures(folder: Path) -> Source:
     """Return the pictures with their WordNet ids as labels: `train/...`, then `val/...`, then `test/...`.
 
-    Pictures whose class is not given away are left out. Of ILSVRC'12 only the training pictures are
-    taken, as in the paper's supplement, which draws 70 % of each class for training and 30 % for test: an
-    experiment does so by itself, for every class order, where a data set has no test part.
+    Pictures of unpublished class are left out. For ILSVRC'12 only the training pictures are used, as in the
+    paper's supplement, which draws 70 % of each class for training and 30 % for test. An experiment splits a
+    data set without a test part in this way, for every class order.
     """
     names = [f"train/{name}" for name in picture_names(folder / "train") if _WORDNET_ID.match(name)]
     labels = [name.split("/")[1] for name in names]
@@ -78,10 +78,10 @@ def _is_test(name: str) -> bool:
 
 
 def read_classes(folder: Path) -> list[Synset]:
-    """Return the classes a folder of ILSVRC has, in the order of their numbers.
+    """Return the classes of an ILSVRC folder, ordered by number.
 
-    From `meta.mat` of the development kit; without it from a list of words, in the order of WordNet ids.
-    Synsets without pictures, which `meta.mat` has too, are left out.
+    They are read from `meta.mat` of the development kit, or if there is none, from a list of words in the
+    order of WordNet ids. Synsets of `meta.mat` without pictures are left out.
 
     Raises
     ------
@@ -107,13 +107,13 @@ def _from_meta(path: Path) -> list[Synset]:
             for synset in synsets
             if int(getattr(synset, "num_children", 0)) == 0
         ]
-    except Exception as error:  # a foreign or damaged file shows itself in many ways
+    except Exception as error:  # a damaged file can raise any error
         raise DataError(f"{path}: not a list of ILSVRC classes ({error!r}).") from error
     return sorted(classes, key=lambda synset: synset.number)
 
 
 def _labeled_part(folder: Path, part: str) -> list[tuple[str, str]]:
-    """Return name and WordNet id of the pictures of val or test, where the ids are to be had."""
+    """Return the name and WordNet id of the pictures of val or test; empty if the ids are not available."""
     names = picture_names(folder / part) if (folder / part).is_dir() else []
     if any("ILSVRC2012_" in name for name in names[:1]):
         return []
@@ -137,7 +137,7 @@ def _labeled_part(folder: Path, part: str) -> list[tuple[str, str]]:
 
 
 def _lists(folder: Path, pattern: str) -> list[Path]:
-    """Return the files of a name pattern that do not lie among the pictures, of which there are millions."""
+    """Return the files that match a pattern, without searching the folders of pictures, which are large."""
     found = [path for path in folder.glob(pattern) if path.is_file()]
     for below in folder.iterdir():
         if below.is_dir() and below.name not in ("train", *_TRUTH_FILES):

@@ -1,4 +1,4 @@
-"""Label Studio's JSON: tasks with a text or a picture, and the choice that a person made."""
+"""Label Studio's JSON format: tasks with a text or a picture, and the chosen label."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _DATA_URL = "data:"
 
 
 def open_tasks(path: Path) -> Source:
-    """Return the tasks of a file as texts or pictures; the first choice of a task is its label.
+    """Return the tasks of a file as texts or pictures. The label is the first choice of a task.
 
-    The text is in `data.text`; the picture in `data.image`, as a data URL: addresses are not followed.
+    The text is in `data.text`, the picture in `data.image` as a data URL; other URLs are not downloaded.
     """
     try:
         tasks = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error}).") from error
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        raise DataError(f"{path}: not an export of Label Studio, which is a list of tasks.")
+        raise DataError(f"{path}: not a Label Studio export (a JSON list of tasks).")
     if not tasks:
         raise DataError(f"{path}: the file is empty.")
     data = [task["data"] if isinstance(task.get("data"), dict) else {} for task in tasks]
     key = next((key for key in (TEXT, IMAGE) if all(isinstance(one.get(key), str) for one in data)), None)
     if key is None:
-        raise DataError(f'{path}: not every task has a text in "data.text", or a picture in "data.image".')
+        raise DataError(f'{path}: every task needs a text in "data.text", or a picture in "data.image".')
     items = [
         Item(_name(one[key], number), _label(task), _reader(key, one[key]))
         for number, (task, one) in enumerate(zip(tasks, data, strict=True), 1)
@@ -42,7 +42,7 @@ def open_tasks(path: Path) -> Source:
 
 
 def task(number: int, data: Mapping[str, str], label: str) -> dict[str, Any]:
-    """Return a task with one choice, in the form that Label Studio exports and imports."""
+    """Return a task with one choice in Label Studio's format."""
     choice = {
         "type": "choices",
         "from_name": "label",
@@ -53,7 +53,7 @@ def task(number: int, data: Mapping[str, str], label: str) -> dict[str, Any]:
 
 
 def data_url(picture: bytes, media_type: str) -> str:
-    """Return a picture as an address that holds it whole."""
+    """Return a picture as a data URL."""
     return f"{_DATA_URL}{media_type};base64,{base64.b64encode(picture).decode()}"
 
 
@@ -78,7 +78,7 @@ def _reader(key: str, value: str) -> Callable[[], bytes]:
 def _picture(address: str) -> bytes:
     head, comma, content = address.partition(",")
     if not (comma and head.startswith(_DATA_URL) and head.endswith(";base64")):
-        raise DataError("its picture is an address, which is not followed: give the pictures themselves.")
+        raise DataError("its picture is a URL, which is not downloaded. Export the pictures as data URLs.")
     try:
         return base64.b64decode(content, validate=True)
     except binascii.Error as error:

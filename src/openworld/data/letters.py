@@ -1,30 +1,28 @@
 """The built-in data set: over 1,300 letters, each drawn in 12 to 16 typefaces; nothing to download.
 
-The typefaces are the ones inside matplotlib's wheel: the DejaVu text faces and the STIX text faces. A
-class is a letter (a code point whose Unicode category is L), a sample is that letter in one typeface, and
-the typeface is the group to split by: train on some faces, test on faces never seen.
+The typefaces come with matplotlib: the DejaVu and STIX text faces. A class is a letter (a code point whose
+Unicode category is L), a sample is that letter in one typeface, and the typeface is the group for splits:
+train on some faces, test on others.
 
 How a letter is drawn
-    Unhinted, at one font size (17 pixels to the em) on one baseline, its ink centered horizontally, at 8
-    times the resolution and averaged down to 28 x 28 gray levels. No letter is scaled to its box, because
-    size and height on the line are what tell ``o`` from ``O`` and ``ˈ`` from ``ˌ``. 17 pixels is the
-    largest whole size at which the tallest (``Ǘ``), the deepest (``Ģ``) and the widest (``Ж``) letter all
-    fit, accents and all, with an empty margin of one pixel.
+    Unhinted, at one font size (17 pixels per em) on one baseline, centered horizontally, at 8 times the
+    resolution and then averaged to 28 x 28 gray levels. Letters are not scaled to fit, because size and
+    height distinguish ``o`` from ``O`` and ``ˈ`` from ``ˌ``. 17 pixels is the largest whole size at which
+    the tallest (``Ǘ``), the deepest (``Ģ``) and the widest (``Ж``) letter fit with a margin of one pixel.
 
 Which letters are kept
-    Those that exist in at least 12 of the 16 faces. A glyph without ink, a copy of the face's
-    "missing character" box and a glyph too big for the image count as not existing.
+    Those that exist in at least 12 of the 16 faces. A blank glyph, a copy of the face's "missing character"
+    box and a glyph too big for the image count as missing.
 
 Which letters are one class
-    Latin ``A``, Greek ``Α`` and Cyrillic ``А`` share their shape. Two letters look alike in a face when no
-    pixel differs by more than a fifth of the gray scale; they are twins when they look alike in at least
-    half of the faces that have both, and twins of twins are twins. Of a set of twins only the letter with
-    the smallest code point stays. The largest difference is compared, not the mean: it is blind to an
-    accent moved by a fraction of a pixel, but not to a caron in place of a breve, however big the letter
-    below them.
+    Latin ``A``, Greek ``Α`` and Cyrillic ``А`` have the same shape. Two letters look alike in a face if no
+    pixel differs by more than a fifth of the gray scale. They are duplicates if they look alike in at least
+    half of the faces that have both; this relation is extended transitively. Of a group of duplicates only
+    the letter with the smallest code point is kept. Using the largest difference instead of the mean
+    ignores an accent that moved by a fraction of a pixel, but not a caron in place of a breve.
 
-The images are the same wherever the same wheel of matplotlib is installed: it carries the fonts and the
-FreeType that draws them.
+The images are identical wherever the same wheel of matplotlib is installed, because it contains the fonts
+and FreeType.
 """
 
 from __future__ import annotations
@@ -70,13 +68,13 @@ FACES = (
     "STIXGeneralItalic",
 )
 SIDE = 28  # pixels, of an image
-RECIPE = 1  # to be raised whenever the images, or the choice of letters, change
+RECIPE = 1  # increase it whenever the images or the choice of letters change
 
 _FEWEST_FACES = 12
 _OVERSAMPLING = 8
-_CANVAS = SIDE * _OVERSAMPLING  # from here on in small pixels, 8 to a pixel
+_CANVAS = SIDE * _OVERSAMPLING  # this and the following in subpixels, 8 per pixel
 _EM = 17 * _OVERSAMPLING
-_BASELINE = 162  # rows below the top: leaves equal room above the tallest and below the deepest letter
+_BASELINE = 162  # rows below the top; the margins above the tallest and below the deepest letter are equal
 _ALIKE = 51  # the largest difference of a gray level (of 255) between letters that look alike
 _PAIRS_AT_ONCE = 16384  # bounds memory
 
@@ -92,7 +90,7 @@ class Letters:
     labels : array of str, shape (n_samples,)
         The letter itself, such as ``"A"``.
     faces : array of str, shape (n_samples,)
-        The typeface, such as ``"DejaVuSans-Bold"``: the group to split by.
+        The typeface, such as ``"DejaVuSans-Bold"``: the group for splits.
 
     Notes
     -----
@@ -111,48 +109,47 @@ class Letters:
 
     @property
     def classes(self) -> NDArray[np.str_]:
-        """The letters, each once, in the order of their code points; shape (n_classes,)."""
+        """The distinct letters, sorted by code point; shape (n_classes,)."""
         return np.unique(self.labels)
 
     @property
     def X(self) -> NDArray[np.float32]:
-        """The images as rows of numbers from 0 to 1, computed at each access; shape (n_samples, 784)."""
+        """The images as vectors of numbers from 0 to 1, computed at each access; shape (n_samples, 784)."""
         return self.images.reshape(-1, SIDE * SIDE).astype(np.float32) / np.float32(255)
 
     @property
     def frequencies(self) -> NDArray[np.float32]:
         """The 16 x 16 lowest cosine frequencies of each image; shape (n_samples, 256).
 
-        They hold nearly all of what a letter looks like, and unlike pixels at the border every one of
-        them varies from letter to letter, so they can be standardized.
+        They describe a letter almost completely. Unlike pixels at the border, each of them varies between
+        letters, so they can be standardized.
         """
         spectrum = dctn(self.images / np.float32(255), axes=(1, 2), norm="ortho")
         return np.ascontiguousarray(spectrum[:, :16, :16].reshape(-1, 256), dtype=np.float32)
 
 
 def load_letters(*, cache: bool = True, progress: Callable[[int, int], None] | None = None) -> Letters:
-    """Load the built-in letters: drawn on the first call (some seconds), read from disk after that.
+    """Load the built-in letters. The first call draws them (some seconds); later calls read them from disk.
 
     Parameters
     ----------
     cache : bool, default True
-        Whether to read the letters from the cache folder if they are there, and to keep them there if
-        not. The folder is ``$OPENWORLD_CACHE``, else ``$XDG_CACHE_HOME/openworld``, else
-        ``~/.cache/openworld``. A damaged file is replaced; a folder that cannot be written to is warned of
-        once, and the letters are drawn all the same.
+        Whether to use the cache folder: ``$OPENWORLD_CACHE``, else ``$XDG_CACHE_HOME/openworld``, else
+        ``~/.cache/openworld``. A damaged file is replaced. If the folder cannot be written to, a warning is
+        shown once.
     progress : callable, optional
-        Called as ``progress(faces_drawn, faces_in_all)`` after each typeface; not called when the letters
-        come from the cache.
+        Called as ``progress(faces_drawn, n_faces)`` after each typeface; not called if the letters are read
+        from the cache.
 
     Returns
     -------
     Letters
-        The images, the letter and the typeface of each.
+        The images with their letters and typefaces.
 
     Raises
     ------
     ImportError
-        If matplotlib, whose typefaces these are, is not installed.
+        If matplotlib is not installed.
     """
     _require_matplotlib()
     letters = _read_cache() if cache else None
@@ -168,7 +165,7 @@ def _require_matplotlib() -> None:
         import matplotlib.ft2font  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            "the built-in letters are drawn in matplotlib's typefaces: pip install openworld[evaluate]"
+            "The built-in letters need matplotlib's typefaces: pip install openworld[evaluate]"
         ) from error
 
 
@@ -196,7 +193,7 @@ def _open_font(face: str) -> FT2Font:
 
 
 def _common_letters(fonts: list[FT2Font]) -> list[str]:
-    """The letters that enough faces claim to have, in the order of their code points."""
+    """Return the letters that enough faces have in their character maps, sorted by code point."""
     claims = Counter(chr(point) for font in fonts for point, glyph in font.get_charmap().items() if glyph)
     return sorted(
         char
@@ -206,7 +203,7 @@ def _common_letters(fonts: list[FT2Font]) -> list[str]:
 
 
 def _draw_face(font: FT2Font, letters: list[str], out: NDArray[np.uint8]) -> None:
-    """Draw into `out` the letters that the face really has; the others stay blank."""
+    """Draw into `out` the letters that the face has a real glyph for; the others stay blank."""
     from matplotlib.ft2font import LoadFlags
 
     font.load_glyph(font.get_char_index(0x10FFFF), LoadFlags.NO_HINTING)  # no character: the missing glyph
@@ -219,12 +216,12 @@ def _draw_face(font: FT2Font, letters: list[str], out: NDArray[np.uint8]) -> Non
 
 
 def _outline(font: FT2Font) -> bytes:
-    """The outline of the glyph loaded last; empty if it has none."""
+    """Return the outline of the last loaded glyph; empty if it has none."""
     return font.get_path()[0].tobytes()
 
 
 def _draw(font: FT2Font, letter: str, top: int) -> NDArray[np.uint8]:
-    """Draw a letter that rises `top` small pixels above the baseline; blank if it does not fit."""
+    """Draw a letter that rises `top` subpixels above the baseline; blank if it does not fit."""
     from matplotlib.ft2font import LoadFlags
 
     font.set_text(letter, flags=LoadFlags.NO_HINTING)
@@ -239,7 +236,7 @@ def _draw(font: FT2Font, letter: str, top: int) -> NDArray[np.uint8]:
 
 
 def _trim(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Cut the empty margins off."""
+    """Remove empty margins."""
     rows, columns = np.flatnonzero(image.any(axis=1)), np.flatnonzero(image.any(axis=0))
     if not len(rows):
         return image[:0, :0]
@@ -247,7 +244,7 @@ def _trim(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _average_down(canvas: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The mean of each block of small pixels, rounded; in integers, so the same on every machine."""
+    """Return the rounded mean of each block of subpixels; in integers, so equal on every machine."""
     strips = canvas.reshape(SIDE, _OVERSAMPLING, _CANVAS).sum(axis=1, dtype=np.uint16)
     blocks = strips.reshape(SIDE, SIDE, _OVERSAMPLING).sum(axis=2, dtype=np.uint16)
     area = np.uint16(_OVERSAMPLING**2)
@@ -259,7 +256,7 @@ def _average_down(canvas: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _select(images: NDArray[np.uint8], letters: NDArray[np.str_]) -> Letters:
-    """Of images (n_faces, n_letters, 28, 28), blank where absent, keep frequent letters and no twins."""
+    """Keep letters of images (n_faces, n_letters, 28, 28) that are in enough faces and are no duplicates."""
     frequent = _present(images).sum(axis=0) >= _FEWEST_FACES
     images, letters = images[:, frequent], letters[frequent]
     kept = _first_of_twins(images)
@@ -269,13 +266,13 @@ def _select(images: NDArray[np.uint8], letters: NDArray[np.str_]) -> Letters:
 
 
 def _present(images: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which face (row) has which letter (column): where the image is not blank."""
+    """Return which face (row) has which letter (column): the images that are not blank."""
     present: NDArray[np.bool_] = images.max(axis=(2, 3)) > 0
     return present
 
 
 def _first_of_twins(images: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """The indices of the letters to keep: the first of each set of twins (see the module's docstring)."""
+    """Return the indices of the letters to keep: the first of each group of duplicates."""
     present = _present(images)
     n_letters = present.shape[1]
     alike = np.zeros((n_letters, n_letters), np.int16)
@@ -289,7 +286,7 @@ def _first_of_twins(images: NDArray[np.uint8]) -> NDArray[np.intp]:
 
 
 def _alike_pairs(rows: NDArray[np.uint8]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield, batch by batch, the pairs (i < j) of rows that nowhere differ by more than `_ALIKE`."""
+    """Yield, in batches, the pairs (i < j) of rows that differ by at most `_ALIKE` everywhere."""
     firsts, seconds = _near_pairs(rows)
     for start in range(0, len(firsts), _PAIRS_AT_ONCE):
         first, second = firsts[start : start + _PAIRS_AT_ONCE], seconds[start : start + _PAIRS_AT_ONCE]
@@ -299,7 +296,7 @@ def _alike_pairs(rows: NDArray[np.uint8]) -> Iterator[tuple[NDArray[np.intp], ND
 
 
 def _near_pairs(rows: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The pairs (i < j) that Euclidean distance, which is fast, does not rule out as alike."""
+    """Return the pairs (i < j) that may be alike by their Euclidean distance, which is fast to compute."""
     values = rows.astype(np.float32)
     squares = np.einsum("ij,ij->i", values, values)
     squared_distances = squares[:, None] + squares - 2 * (values @ values.T)
@@ -325,11 +322,11 @@ def _cache_file() -> Path:
 
 
 def _read_cache() -> Letters | None:
-    """The letters on disk; None if they are not there, or not whole."""
+    """Return the letters on disk; None if there is no file or it is damaged."""
     try:
         with open(_cache_file(), "rb") as file, np.load(file, allow_pickle=False) as stored:
             letters = Letters(stored["images"], stored["labels"], stored["faces"])
-    except Exception:  # there is no list of what reading a damaged file may raise
+    except Exception:  # a damaged file can raise any error
         return None
     return letters if _is_whole(letters) else None
 
@@ -345,7 +342,7 @@ def _is_whole(letters: Letters) -> bool:
 
 
 def _write_cache(letters: Letters) -> None:
-    """Keep the letters on disk: written beside their place, then moved there whole."""
+    """Write the letters to a temporary file and rename it."""
     try:
         target = _cache_file()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -363,5 +360,5 @@ def _write_cache(letters: Letters) -> None:
 
 @functools.cache
 def _warn_not_kept(reason: str) -> None:
-    """Warn of a reason once."""
+    """Show a warning once per reason."""
     warnings.warn(f"the letters will be drawn again each time: {reason}", stacklevel=4)

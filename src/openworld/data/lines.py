@@ -1,4 +1,4 @@
-"""Files with one sample on each line: tables of texts or of paths, lists of files, sentences."""
+"""Files with one sample per line: tables of texts or paths, lists of files, sentences."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from openworld.data.errors import DataError
 from openworld.data.sources import Item, Kind, Source, listed_items, read_file
 from openworld.data.values import NotANumber, as_numbers
 
-_LOOKED_AT = 100  # lines that decide whether a .txt file is a list of files, or a column holds numbers
+_LOOKED_AT = 100  # number of lines used to detect whether a .txt file lists files, or a column is numeric
 
 
 def open_lines(path: Path, columns: Columns) -> Source | None:
-    """Return the texts, or the pictures that are named, in a file; None if it holds feature vectors."""
+    """Return the texts or the listed pictures of a file; None if it holds feature vectors."""
     ending = ending_of(path)
     if ending in ENDINGS:
         return _table(path, columns)
@@ -40,7 +40,7 @@ def open_lines(path: Path, columns: Columns) -> Source | None:
 
 
 def text_item(text: str, label: str | None, place: str, id: str | None = None) -> Item:
-    """Return a text as an item; an empty one is named by its place."""
+    """Return a text as an item; an empty text gets its location as name."""
     return Item(text.strip() or place, label, text.encode, id)
 
 
@@ -51,12 +51,12 @@ def text_column(
     holds_numbers: Callable[[str], bool],
     candidates: Sequence[str] | None = None,
 ) -> str | None:
-    """Return the column with the texts, if the table is one of texts.
+    """Return the text column, or None if the table is not one of texts.
 
     Raises
     ------
     DataError
-        If the table has texts and numbers, and the user did not say which to use.
+        If the table has texts and numbers and the user did not choose.
     """
     if columns.text is not None:
         require(path, names, [columns.text], "--text-column")
@@ -103,7 +103,7 @@ def _table(path: Path, columns: Columns) -> Source | None:
 
 
 def _holds_numbers(file: DelimitedFile, name: str) -> bool:
-    """Tell by its first rows whether a column holds numbers."""
+    """Return whether a column holds numbers, judging by its first rows."""
     i = file.columns.index(name)
     cells = [row[i] for _, row in itertools.islice(file.rows(), _LOOKED_AT)]
     try:
@@ -139,7 +139,7 @@ def _json_lines(path: Path, columns: Columns) -> Source:
 
 
 def _plain(path: Path) -> Source:
-    """Return the pictures a list names if most of its first lines are files, else a sentence per line."""
+    """Return the listed pictures if most of the first lines are files, else one sentence per line."""
     numbered = [(number, line.strip()) for number, line in _numbered(path)]
     looked_at = numbered[:_LOOKED_AT]
     if sum(_is_file(path.parent / line) for _, line in looked_at) * 2 > len(looked_at):
@@ -150,7 +150,7 @@ def _plain(path: Path) -> Source:
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """Go through the lines that are not empty, each with its number."""
+    """Yield the lines that are not empty, each with its number."""
     with open_text(path, encoding_of(path)) as file:
         for number, line in enumerate(file.read().splitlines(), 1):
             if line.strip():

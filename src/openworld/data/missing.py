@@ -1,4 +1,4 @@
-"""Features without a value: refuse the data, leave out the sample, or take the mean of the column."""
+"""Missing feature values: raise an error, drop the sample, or use the mean of the column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def filled(
     names: Sequence[str] | None,
     where: Sequence[str] | None,
 ) -> tuple[NDArray[np.bool_], NDArray[Any], list[str]]:
-    """Deal with missing values as `columns.missing` says.
+    """Handle missing values as `columns.missing` says.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def filled(
     names : sequence of str, optional
         Of the features.
     where : sequence of str, optional
-        Where each sample is, for errors; by default its number.
+        The location of each sample, for errors; by default its number.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def filled(
     Raises
     ------
     DataError
-        If a value is infinite, or missing and that is an error.
+        If a value is infinite, or if it is missing and `columns.missing` is "error".
     """
     bad = rows_not_finite(X)
     kept = np.ones(len(X), dtype=bool)
@@ -64,16 +64,16 @@ def filled(
             raise DataError(f"{place}: every sample has a missing value, so --missing drop leaves none.")
         shown = ", ".join(where[row] if where else f"sample {row + 1}" for row in bad[:_SHOWN])
         more = ", ..." if len(bad) > _SHOWN else ""
-        return kept, X[kept], [f"{place}: left out {len(bad):,} with missing values ({shown}{more})."]
+        return kept, X[kept], [f"{place}: dropped {len(bad):,} samples with missing values ({shown}{more})."]
     return (
         kept,
         _with_means(place, X, columns, names),
-        [f"{place}: took column means in {len(bad):,} samples."],
+        [f"{place}: replaced missing values by column means in {len(bad):,} samples."],
     )
 
 
 def rows_not_finite(X: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the rows with a value that is missing or infinite; one product tells that all is well."""
+    """Return the rows with a missing or infinite value. If there is none, one product shows it quickly."""
     if X.dtype.kind in "iub":
         return np.empty(0, dtype=np.intp)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -92,10 +92,10 @@ def _missing_or_infinite(
     feature = f'column "{names[column]}"' if names else f"feature number {column + 1}"
     if np.isnan(x[column]):
         return (
-            f"{place}: {where}, {feature}: the value is missing. Use --missing drop to skip such "
-            "samples, or --missing mean to use the mean of the column."
+            f"{place}: {where}, {feature}: the value is missing. Use --missing drop to skip such samples, or "
+            "--missing mean to use the mean of the column (options of openworld fit, learn and recognize)."
         )
-    return f"{place}: {where}, {feature}: {x[column]} is not a finite number."
+    return f"{place}: {where}, {feature}: {x[column]} is not a finite number. Correct or remove it."
 
 
 def _with_means(

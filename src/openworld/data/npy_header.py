@@ -1,4 +1,4 @@
-"""The head of a .npy file, read by any number of threads."""
+"""Thread-safe reading of the header of a .npy file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _TRIES = 10
 
 
 def read_header(file: IO[bytes], most_bytes: int = 10_000) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, whether it is in Fortran order, and type; the file then stands at the first number.
+    """Return shape, whether the order is Fortran, and dtype; the file is then positioned at the data.
 
-    numpy reads the head with Python's parser, which in some releases fails with a SystemError now and then
-    while another thread uses it too (seen in Python 3.11.7). The head is then read again.
+    numpy reads the header with Python's parser, which in some releases occasionally fails with a SystemError
+    while another thread uses it too (seen in Python 3.11.7). The header is then read again.
     """
     for _ in range(_TRIES):
         with suppress(SystemError):

@@ -1,4 +1,4 @@
-"""Parquet tables with a column of picture bytes, or of texts; read batch by batch."""
+"""Parquet tables with a column of picture bytes or of texts, read in batches."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _open(path: Path) -> tuple[Any, Any]:
 
 
 def _content_column(path: Path, schema: Any, columns: Columns) -> tuple[str | None, str | None]:
-    """Return the column of pictures, if there is one, and the column of pictures or texts."""
+    """Return the column of pictures (or None) and the column of the content, pictures or texts (or None)."""
     import pyarrow.types as types
 
     if columns.features is not None:
@@ -93,7 +93,7 @@ def _item(value: Any, label: str | None, row: int, id: str | None) -> Item:
 
 
 def _label_names(schema: Any, label: str | None) -> Callable[[Any], str | None]:
-    """Return how a label is shown: Hugging Face keeps the names of numbered classes in the file's header."""
+    """Return a function that turns labels into text; Hugging Face stores class names in the file's header."""
     try:
         features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
         names = list(map(str, features[label]["names"]))

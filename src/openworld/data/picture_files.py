@@ -1,4 +1,4 @@
-"""Pictures in a folder, in a zip, or alone; the folder they lie in may name their class."""
+"""Pictures in a folder or a zip file, or a single one; the name of a sub-folder may be the class."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path, PurePosixPath
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, listed_items, read_file
 
-# A file that ends so and is no picture, or cannot be read, is reported; others are skipped.
+# Files with these extensions are read as pictures, and errors are reported; other files are skipped.
 ENDINGS = {
     ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm",
     ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 }  # fmt: skip
-LARGEST_MEMBER = 1 << 28  # bytes of one picture in a zip; a zip can promise any number
+LARGEST_MEMBER = 1 << 28  # bytes of one picture in a zip file, against zip bombs
 
 
 def is_picture(name: str) -> bool:
-    """Tell by its ending whether a file is taken for a picture; hidden files are not."""
+    """Return whether a file is a picture, by its extension; hidden files are not."""
     path = PurePosixPath(name)
     hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
     return path.suffix.lower() in ENDINGS and not hidden
 
 
 def folder(path: Path) -> Source:
-    """Return the pictures below a folder, sorted; the first sub-folder on the way is the label."""
+    """Return the pictures below a folder, sorted; the first sub-folder of a path is the label."""
     names = picture_names(path)
     if not names:
         raise DataError(
@@ -44,7 +44,7 @@ def folder(path: Path) -> Source:
 
 
 def picture_names(path: Path) -> list[str]:
-    """Return the pictures below a folder as sorted relative paths; links are followed, circles are not."""
+    """Return the sorted relative paths of the pictures below a folder; links are followed, cycles are not."""
     found, seen = [], set()
     for place, folders, files in os.walk(path, followlinks=True):
         real = os.path.realpath(place)
@@ -64,9 +64,9 @@ def one(path: Path) -> Source:
 
 
 def zipped(path: Path) -> Source:
-    """Return the pictures of a zip, read in place; the first folder in it is the label.
+    """Return the pictures of a zip file, read without unpacking; the first folder of a path is the label.
 
-    A single folder around everything, as most programs pack it, is not taken for a class.
+    A single top folder around everything, as many programs create, is not a class.
     """
     try:
         archive = zipfile.ZipFile(path)
@@ -96,7 +96,7 @@ def _first_folder(name: str) -> str | None:
 
 
 def _without_common_folder(names: list[str]) -> list[str]:
-    """Take away the folder that all share, as long as there are folders inside it."""
+    """Remove the folder that all names share, as long as there are folders inside it."""
     while all(name.count("/") > 1 for name in names) and len({_first_folder(name) for name in names}) == 1:
         names = [name.partition("/")[2] for name in names]
     return names
@@ -109,5 +109,5 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
         raise DataError(f"its {member.file_size:,} bytes in the zip are too many for a picture.")
     try:
         return archive.read(member)
-    except Exception as error:  # damage inside a zip shows itself in many ways
+    except Exception as error:  # a damaged zip file can raise any error
         raise DataError(f"it is damaged in the zip ({error}).") from error

@@ -1,4 +1,4 @@
-"""Sources: pictures and texts that have not been read yet."""
+"""Sources: lists of pictures or texts that are read on demand."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from openworld.data.columns import Columns
-from openworld.data.errors import DataError
+from openworld.data.errors import DataError, no_such_file
 
 Kind = Literal["image", "text"]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A picture or a text that has not been read yet.
+    """A picture or a text that is read on demand.
 
     Attributes
     ----------
     name : str
-        Where the picture lies, relative to its source; of a text, the text itself.
+        The path of a picture relative to its source, or the text itself.
     label : str or None
     read : callable
-        Returns the bytes: a picture file as it is, or text in UTF-8. Raises if it cannot be read.
+        Returns the bytes of the picture file, or the text in UTF-8. Raises if it cannot be read.
     id : str or None
         The value of the id column.
     """
@@ -37,7 +37,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Source:
-    """Items in a fixed order, to be gone through as often as wanted.
+    """Items in a fixed order that can be iterated any number of times.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class Source:
     labeled : bool
         Whether any item has a label.
     labels_are_folders : bool
-        Whether the labels are names of folders, which may mean nothing.
+        Whether the labels are names of folders, which may not be meant as classes.
     is_test : callable or None
-        Tells by its name whether an item is of a test part, where the source has one.
+        Returns, given an item's name, whether it is in the test part; None if there is no test part.
     notes : list of str
-        What a user should know about how the source is read.
+        Notes for the user about how the source is read.
     """
 
     name: str
@@ -79,18 +79,18 @@ def open_source(path: str | os.PathLike[str], *, columns: Columns | None = None)
     Parameters
     ----------
     path : path
-        Pictures: a folder (a sub-folder is a class), a `.zip` of such a folder, one picture, a `.txt` with a
-        path on each line, a `.csv` or `.tsv` with a column `path`, `file` or `filename`, a `.parquet` with a
-        column of picture bytes. Texts: a `.txt` with a sentence on each line, a `.csv`, `.tsv`, `.jsonl` or
-        `.parquet` with a column `text` or `sentence`. Either: tasks of Label Studio (`.json`). An ILSVRC
-        folder (`train/n01440764/...`) is known too. Text files may be compressed (`.gz`).
+        Pictures: a folder (a sub-folder is a class), a `.zip` of such a folder, one picture, a `.txt` with
+        one path per line, a `.csv` or `.tsv` with a column `path`, `file` or `filename`, a `.parquet` with a
+        column of picture bytes, an ILSVRC folder (`train/n01440764/...`). Texts: a `.txt` with one sentence
+        per line, a `.csv`, `.tsv`, `.jsonl` or `.parquet` with a column `text` or `sentence`. Either: tasks
+        of Label Studio (`.json`). Text files may be compressed (`.gz`).
     columns : Columns, optional
-        Which columns hold what; by default labels are in `label`, which may be missing.
+        The roles of columns; by default labels are in `label`, if it exists.
 
     Raises
     ------
     DataError
-        If the path holds nothing of the kind.
+        If the path holds no such data.
     FileNotFoundError
         If there is no such path.
     """
@@ -98,7 +98,7 @@ def open_source(path: str | os.PathLike[str], *, columns: Columns | None = None)
 
     path, columns = Path(path), columns or Columns()
     if not path.exists():
-        raise FileNotFoundError(f"{path}: there is no such file or folder.")
+        raise no_such_file(path)
     if path.is_dir():
         if ilsvrc_pictures.is_layout(path):
             return ilsvrc_pictures.open_pictures(path)
@@ -120,7 +120,7 @@ def as_source(data: Any, *, columns: Columns | None = None) -> Source | None:
     if isinstance(data, Source):
         return data
     if isinstance(data, Mapping):  # a Hugging Face DatasetDict
-        raise DataError(f"The data have several parts ({', '.join(map(str, data))}): give one of them.")
+        raise DataError(f"The data set has several splits ({', '.join(map(str, data))}). Give one of them.")
     if hasattr(data, "features"):
         from openworld.data.hugging_face import from_hugging_face
 
@@ -129,9 +129,9 @@ def as_source(data: Any, *, columns: Columns | None = None) -> Source | None:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a regular file; reading a pipe, a socket or a device could block forever."""
+    """Return the content of a regular file. Other files are errors, as reading a pipe could block forever."""
     if path.exists() and not path.is_file():
-        raise DataError("it is not a regular file, but a pipe, a socket, a device or a folder.")
+        raise DataError("it is not a regular file.")
     return path.read_bytes()
 
 
@@ -143,12 +143,12 @@ def listed_items(
     labels_are_folders: bool = False,
     notes: Iterable[str] = (),
 ) -> Source:
-    """Return a source of items that are listed already.
+    """Return a source of the given items.
 
     Raises
     ------
     DataError
-        If there are none.
+        If there are no items.
     """
     if not items:
         raise DataError(f"{name}: the file is empty.")

@@ -1,4 +1,4 @@
-"""Stream: samples as feature vectors, in parts that are read where they are needed."""
+"""Stream: feature vectors in parts, each of which is read by the worker that processes it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class Part(Protocol):
-    """A run of samples, given by where they are: small to send, and read where it is needed."""
+    """A range of consecutive samples: a small description that can be sent to the worker that reads it."""
 
-    side_by_side: bool  # whether several of them are best worked on at a time, each by a thread
+    side_by_side: bool  # whether several parts should be processed in parallel, one per thread
 
     def __len__(self) -> int: ...
 
@@ -28,25 +28,25 @@ class Part(Protocol):
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The numbers of its samples in the stream, from 0."""
+        """The indices of the samples in the stream, from 0."""
         ...
 
     def batches(self) -> Iterator[Batch]:
-        """Read the samples, a bounded number at a time."""
+        """Read the samples in batches of bounded size."""
         ...
 
-    def some(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
-        """Read the samples that are wanted, and no others where that saves time."""
+    def select(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
+        """Read the selected samples; a part may skip reading the others."""
         ...
 
     def labels(self) -> NDArray[Any]:
-        """Read the labels alone; "" stands for a sample without one."""
+        """Read only the labels; "" for a sample without a label."""
         ...
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Samples in a fixed order, cut into parts the same way every time. In memory it has one part.
+    """Samples in a fixed order, always divided into the same parts. Data in memory are one part.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class Stream:
     n_features : int
     labeled : bool
     extractor : dict of str or None
-        The id of the extractor that makes the features; None where they are just numbers.
+        The id of the feature extractor; None if the samples are plain vectors.
     feature_names : list of str or None
         The columns of a table, in the order of the features.
     source : Source or None
-        The pictures or texts; None where the samples were vectors already.
+        The pictures or texts; None if the samples are vectors.
     notes : list of str
-        What a user should know about how the data are read.
+        Notes for the user about how the data are read.
     """
 
     name: str
@@ -79,18 +79,18 @@ class Stream:
 
     @property
     def noun(self) -> str:
-        """What one sample is called."""
+        """The word for one sample in messages."""
         if self.source is None:
             return "sample"
         return "picture" if self.source.kind == "image" else "text"
 
     @property
     def n_bytes(self) -> int:
-        """About how much memory all features take."""
+        """Approximate memory of all features."""
         return len(self) * self.n_features * 4
 
     def batches(self) -> Iterator[Batch]:
-        """Go through all samples; what comes next is read while a batch is worked on."""
+        """Yield all samples in batches; the next batch is read in the background."""
         return read_ahead(batch for part in self.parts for batch in part.batches())
 
     def read(self) -> Batch:
@@ -99,7 +99,7 @@ class Stream:
         Raises
         ------
         DataError
-            If none could be used.
+            If no sample could be used.
         """
         whole = Batch.joined(list(self.batches()))
         require_samples(self, len(whole), whole.failures)
@@ -107,18 +107,19 @@ class Stream:
 
 
 def require_samples(stream: Stream, n_samples: int, failures: Sequence[tuple[str, str]]) -> None:
-    """Raise DataError if nothing could be used, with the first reason."""
+    """Raise DataError with the first failure if no sample could be used."""
     if not n_samples:
         name, reason = failures[0] if failures else (stream.name, "it is empty")
+        what = stream.noun if len(stream) == 1 else f"{stream.noun}s"
         raise DataError(
-            f"{stream.name}: none of its {len(stream):,} {stream.noun}s could be used. The first is "
-            f"{name}: {reason}"
+            f"{stream.name}: it has {len(stream):,} {what}, but none can be used. The first is {name}: "
+            f"{reason.rstrip('.')}."
         )
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayPart:
-    """Samples that are in memory already.
+    """A part whose samples are in memory.
 
     Attributes
     ----------
@@ -139,15 +140,15 @@ class ArrayPart:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The numbers of its samples in the stream."""
+        """The indices of the samples in the stream."""
         return self.batch.rows
 
     def batches(self) -> Iterator[Batch]:
-        """Give all samples at once."""
+        """Yield all samples as one batch."""
         yield self.batch
 
-    def some(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
-        """Give the samples that are wanted."""
+    def select(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
+        """Yield the selected samples."""
         yield self.batch.take(wanted)
 
     def labels(self) -> NDArray[Any]:
@@ -158,7 +159,7 @@ class ArrayPart:
 
 
 def read_ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield items while a thread gets the next one."""
+    """Yield items while a thread fetches the next one."""
     end = object()
     with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as pool:
         coming = pool.submit(next, items, end)

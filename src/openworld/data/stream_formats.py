@@ -1,4 +1,4 @@
-"""Formats that are read part by part: Parquet, Arrow, `.npy`."""
+"""File formats that are read in parts: Parquet, Arrow, `.npy`."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.data.columns import Columns, Roles, listed
-from openworld.data.errors import DataError
+from openworld.data.errors import DataError, no_such_file
 from openworld.data.npy_header import read_header
 from openworld.data.values import as_labels
 
-_COLUMN_BUFFER = 1 << 18  # of each column of a Parquet file, in place of the whole row group
+_COLUMN_BUFFER = 1 << 18  # read buffer per column of a Parquet file, instead of the whole row group
 Labels = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a file says about itself.
+class FileInfo:
+    """Metadata of a file of vectors.
 
     Attributes
     ----------
     n_features, row_bytes : int
-        The size of a sample.
+        Number of features of a sample, and its size in bytes.
     ends : sequence of int
-        The rows after which the file can be cut.
+        The rows after which the file can be split.
     roles : Roles
-        The columns; of an array without names only the file with the labels.
+        The roles of the columns. An array has no columns; its label "column" is the file with the labels.
     extractor : dict of str or None
-        The id of the extractor that made the features.
+        The id of the feature extractor.
     """
 
     n_features: int
@@ -47,12 +47,12 @@ class Look:
 
     @property
     def feature_names(self) -> list[str] | None:
-        """The columns, where each is one feature."""
+        """The feature columns; None if the features are one column of lists or an array."""
         return self.roles.features if len(self.roles.features) == self.n_features else None
 
 
 class Piece(NamedTuple):
-    """Samples as a file has them."""
+    """Samples read from a file, before missing values are handled."""
 
     X: NDArray[Any]
     y: Labels | None
@@ -60,10 +60,10 @@ class Piece(NamedTuple):
 
 
 class Format(Protocol):
-    """A kind of file. Rows are those from `start` to `stop`, where the file can be cut."""
+    """A file format. `start` and `stop` are rows at which the file can be split."""
 
-    def look(self, path: str, columns: Columns) -> Look:
-        """Read what the file says about itself."""
+    def inspect(self, path: str, columns: Columns) -> FileInfo:
+        """Read the metadata of a file."""
         ...
 
     def read(self, path: str, start: int, stop: int, roles: Roles, n_rows: int) -> Iterator[Piece]:
@@ -71,7 +71,7 @@ class Format(Protocol):
         ...
 
     def read_rows(self, path: str, rows: NDArray[np.intp]) -> NDArray[Any] | None:
-        """Read the features of some rows, or None where that takes as long as reading all."""
+        """Read the features of the given rows; None if that is no faster than reading all rows."""
         ...
 
     def read_labels(self, path: str, start: int, stop: int, label: str) -> Labels:
@@ -80,7 +80,7 @@ class Format(Protocol):
 
 
 def format_of(path: str) -> Format:
-    """Return how a file is read; its ending says what it is."""
+    """Return the format of a file, by its extension."""
     ending = PurePosixPath(path).suffix.lower()
     if ending == ".parquet":
         return _Table(_ParquetFile)
@@ -89,29 +89,31 @@ def format_of(path: str) -> Format:
     if ending == ".npy":
         return _Npy()
     if ending in (".xlsx", ".xls", ".ods"):
-        raise DataError(f"{path}: a spreadsheet. Save the sheet as CSV (UTF-8) and give that file.")
+        raise DataError(f"{path} is a spreadsheet. Save the sheet as CSV (UTF-8) and use that file.")
+    if ending == ".ow":
+        raise DataError(f"{path} is a model file, but data is needed. Is the order of the arguments right?")
     raise DataError(
-        f"{path}: cannot read {ending or 'a file without ending'}; vectors are in .csv, .tsv, .npz, .npy, "
-        ".parquet, .arrow, .feather or .ipc files."
+        f"{path}: cannot read {ending or 'a file without extension'}. Feature vectors can be in .csv, .tsv, "
+        ".npz, .npy, .parquet, .arrow, .feather or .ipc files."
     )
 
 
 def open_file(path: str) -> IO[bytes]:
-    """Open a file, here or at an address, for reading from any place in it."""
+    """Open a local file or a URL for random access."""
     if "://" in path:
         opened: IO[bytes] = fsspec().open(path, "rb").open()
         return opened
     if not Path(path).exists():
-        raise FileNotFoundError(f"{path}: there is no such file.")
+        raise no_such_file(path)
     return open(path, "rb")
 
 
 def fsspec() -> Any:
-    """Return the library that opens addresses."""
+    """Import fsspec, which opens URLs."""
     try:
         import fsspec as library  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ImportError("Reading from an address needs fsspec: pip install openworld[scale]") from error
+        raise ImportError("Reading from a URL needs fsspec: pip install openworld[scale]") from error
     return library
 
 
@@ -128,7 +130,7 @@ def _closed_on_error(opened: Any) -> Iterator[None]:
 
 
 class _ParquetFile:
-    """Record batches of a Parquet file; it can be cut between row groups."""
+    """Record batches of a Parquet file, which can be split between row groups."""
 
     def __init__(self, path: str) -> None:
         import pyarrow.parquet as pq
@@ -146,7 +148,7 @@ class _ParquetFile:
 
 
 class _ArrowFile:
-    """Record batches of an Arrow file, mapped where it is a local one; it can be cut between them."""
+    """Record batches of an Arrow file, memory-mapped if it is local. It can be split between batches."""
 
     def __init__(self, path: str) -> None:
         import pyarrow as pa
@@ -166,21 +168,21 @@ class _ArrowFile:
 
 
 class _Table:
-    """Files of named columns."""
+    """Formats with named columns."""
 
     def __init__(self, kind: type[_ParquetFile] | type[_ArrowFile]) -> None:
         self.kind = kind
 
-    def look(self, path: str, columns: Columns) -> Look:
+    def inspect(self, path: str, columns: Columns) -> FileInfo:
         """Read the header and one sample."""
         with self._open(path, path) as table:
             roles = _roles(path, table.schema, columns)
             if not table.ends or not table.ends[-1]:
-                return Look(len(roles.features), 1, [], roles)
+                return FileInfo(len(roles.features), 1, [], roles)
             first = next(table.batches(0, table.ends[-1], roles.features, 1))
             X = _features(path, first, roles)
             made_by = json.loads((table.schema.metadata or {}).get(b"openworld.extractor", b"null"))
-            return Look(X.shape[1], X.shape[1] * X.itemsize, table.ends, roles, made_by)
+            return FileInfo(X.shape[1], X.shape[1] * X.itemsize, table.ends, roles, made_by)
 
     def read(self, path: str, start: int, stop: int, roles: Roles, n_rows: int) -> Iterator[Piece]:
         """Read samples, at most `n_rows` at a time."""
@@ -192,7 +194,7 @@ class _Table:
                 yield Piece(_features(path, batch, roles), y, ids)
 
     def read_rows(self, path: str, rows: NDArray[np.intp]) -> None:
-        """Read nothing: rows are found only by reading all before them."""
+        """Return None: a row can be read only together with all rows before it."""
 
     def read_labels(self, path: str, start: int, stop: int, label: str) -> Labels:
         """Read the labels alone."""
@@ -214,14 +216,14 @@ class _Table:
         except (DataError, FileNotFoundError):
             raise
         except (pa.ArrowException, OSError, EOFError) as error:
-            raise DataError(f"{place}: not a valid file of its kind ({error}).") from error
+            raise DataError(f"{place}: not a valid file of its format ({error}).") from error
         finally:
             if opened is not None:
                 opened.opened.close()
 
 
 def _roles(path: str, schema: Any, columns: Columns) -> Roles:
-    """Decide what the columns are for; a column that holds no numbers cannot be a feature."""
+    """Assign roles to the columns; a column that is not numeric cannot be a feature."""
     import pyarrow.types as types
 
     roles = columns.roles(path, schema.names)
@@ -237,8 +239,8 @@ def _roles(path: str, schema: Any, columns: Columns) -> Roles:
                 else "Name the columns to use with --feature-columns."
             )
             raise DataError(
-                f'{path}: column "{name}" holds {"dates or times" if dated else kind}, not numbers: the '
-                f"features must be numbers. {listed(schema.names)} {option}"
+                f'{path}: column "{name}" holds {"dates or times" if dated else kind}, but features must be '
+                f"numbers. {listed(schema.names)} {option}"
             )
     return roles
 
@@ -250,7 +252,7 @@ def _is_lists(schema: Any, roles: Roles) -> bool:
 
 
 def _features(path: str, batch: Any, roles: Roles) -> NDArray[Any]:
-    """Return the feature columns of a record batch as a table of numbers."""
+    """Return the feature columns of a record batch as an array."""
     import pyarrow as pa
 
     if _is_lists(batch.schema, roles):
@@ -258,31 +260,31 @@ def _features(path: str, batch: Any, roles: Roles) -> NDArray[Any]:
     try:
         return np.asarray(batch.select(roles.features).to_tensor(null_to_nan=True, row_major=True))
     except (pa.ArrowException, TypeError):
-        # Booleans, and whole numbers with missing ones among them, are no tensor.
+        # pyarrow makes no tensor of booleans or of integers with missing values.
         columns = [batch[name] for name in roles.features]
         whole = [one.cast(pa.int8()) if pa.types.is_boolean(one.type) else one for one in columns]
         return np.column_stack([one.cast(pa.float64(), safe=False).to_numpy(False) for one in whole])
 
 
 def _from_lists(path: str, lists: Any) -> NDArray[Any]:
-    """Return a column of lists as a table; the lists must be equally long."""
+    """Return a column of lists as an array; the lists must have the same length."""
     from pyarrow.compute import list_value_length
 
     lengths = list_value_length(lists).to_numpy(zero_copy_only=False)  # a missing list has length NaN
     if len(strange := np.flatnonzero(lengths != lengths[:1])):
-        raise DataError(f"{path}: sample {strange[0] + 1} does not have as many features as the first.")
+        raise DataError(f"{path}: sample {strange[0] + 1} has a different number of features than the first.")
     return np.asarray(lists.flatten()).reshape(len(lists), -1)
 
 
 def _labels(path: str, column: Any) -> Labels:
-    """Return integers and booleans as they are and everything else as text."""
+    """Return labels: integers and booleans unchanged, everything else as text."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if missing.any():
-        return as_labels(path, np.empty(0), missing)  # which says where
+        return as_labels(path, np.empty(0), missing)  # raises an error with the position
     values: Labels = column.to_numpy(zero_copy_only=False)
     return values if values.dtype.kind in "iub" else values.astype(str)
 
@@ -291,9 +293,9 @@ def _labels(path: str, column: Any) -> Labels:
 
 
 class _Npy:
-    """The features as one array; the labels of `x.npy` are in `x.labels.npy`. It can be cut anywhere."""
+    """A `.npy` array of features; the labels of `x.npy` are in `x.labels.npy`. It can be split anywhere."""
 
-    def look(self, path: str, columns: Columns) -> Look:
+    def inspect(self, path: str, columns: Columns) -> FileInfo:
         """Read the headers."""
         if columns.label is not None or columns.features is not None or columns.id is not None:
             raise DataError(
@@ -313,7 +315,7 @@ class _Npy:
         if n_labels != shape[:1]:
             raise DataError(f"{path}: {shape[0]:,} samples but labels of shape {n_labels} in {label}.")
         roles = Roles([], label, None, [])
-        return Look(shape[1], shape[1] * dtype.itemsize, range(1, shape[0] + 1), roles)
+        return FileInfo(shape[1], shape[1] * dtype.itemsize, range(1, shape[0] + 1), roles)
 
     def read(self, path: str, start: int, stop: int, roles: Roles, n_rows: int) -> Iterator[Piece]:
         """Read samples, at most `n_rows` at a time."""
@@ -342,19 +344,19 @@ _Header = tuple[tuple[int, ...], np.dtype[Any], int, bool]
 
 
 def _header(path: str, file: IO[bytes]) -> _Header:
-    """Return shape, type, where the numbers begin, and whether they stand column by column."""
+    """Return the header, with the offset of the data."""
     try:
         shape, is_fortran, dtype = read_header(file)
     except (ValueError, EOFError) as error:
         raise DataError(f"{path}: not a valid .npy file ({error}).") from error
     if dtype.hasobject:
-        raise DataError(f"{path}: it holds Python objects; save an array of numbers or text.")
+        raise DataError(f"{path} holds Python objects. Save an array of numbers or text.")
     start = file.tell()
     promised, there = math.prod(shape) * dtype.itemsize, file.seek(0, os.SEEK_END) - start
-    if promised > there:  # found here, before anything is planned or reserved for rows that do not exist
+    if promised > there:  # check early, before memory is reserved for rows that do not exist
         raise DataError(
-            f"{path}: the file was cut short, or its header is wrong: an array of shape {shape} takes "
-            f"{promised:,} bytes, and there are {there:,}."
+            f"{path}: the file is truncated or its header is wrong: an array of shape {shape} needs "
+            f"{promised:,} bytes, but the file has {there:,}."
         )
     return shape, dtype, start, is_fortran and len(shape) > 1
 
@@ -369,12 +371,12 @@ def _rows(path: str, file: IO[bytes], header: _Header, start: int, stop: int) ->
     view: Any = memoryview(rows)  # type: ignore[arg-type]
     n_read = file.readinto(view.cast("B")) if rows.size else 0  # type: ignore[attr-defined]
     if n_read < rows.nbytes:
-        raise DataError(f"{_place(path, start, stop)}: the file ends before them; it was cut short.")
+        raise DataError(f"{_place(path, start, stop)}: the file ends before them; it is truncated.")
     return rows
 
 
 def _by_columns(path: str, header: _Header, start: int, stop: int) -> NDArray[Any]:
-    """Read rows of an array in Fortran order, for which the file must be one that can be mapped."""
+    """Read rows of an array in Fortran order; this needs a local file, which can be memory-mapped."""
     shape, dtype, offset, _ = header
     if "://" in path:
         raise DataError(f"{path}: save it in C order: np.save(path, np.ascontiguousarray(X)).")

@@ -1,4 +1,4 @@
-"""Files of vectors as streams, whatever their size."""
+"""Files of feature vectors of any size, opened as streams."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from numpy.typing import NDArray
 from openworld.data import delimited
 from openworld.data.batch import Batch
 from openworld.data.columns import Columns, Roles, ignored_note
-from openworld.data.errors import DataError
+from openworld.data.errors import DataError, no_such_file
 from openworld.data.missing import filled
 from openworld.data.stream import Stream
-from openworld.data.stream_formats import Look, format_of, fsspec
+from openworld.data.stream_formats import FileInfo, format_of, fsspec
 from openworld.data.tables import read_delimited, read_npz
 from openworld.data.values import as_labels
 
 BATCH_BYTES = 16 << 20
 PART_BYTES = 64 << 20
-_FEW = 0.02  # the share of samples up to which reading one by one costs less than reading all
+_FEW = 0.02  # share of samples up to which reading them one by one is cheaper than reading all
 
 
 @dataclass(frozen=True)
 class FilePart:
-    """A run of samples in one file of vectors.
+    """A range of samples in one file of vectors.
 
     Attributes
     ----------
     path : str
-        A path, or an address that fsspec opens.
+        A path, or a URL that fsspec opens.
     start, stop : int
-        The samples of the file that it has.
+        The range of samples in the file.
     offset : int
-        How many samples of the stream come before it.
+        Number of samples of the stream before this part.
     roles : Roles
-        The columns; the label of a `.npy` file is the file of labels beside it.
+        The roles of the columns; the label "column" of a `.npy` file is its file of labels.
     columns : Columns
-        What to do about missing values.
+        How to handle missing values.
     batch_rows : int
     numbers : bool
-        Whether labels that are text are whole numbers throughout, and read as such.
+        Whether all text labels of the stream are whole numbers, and are converted to integers.
     named : str or None
-        The label of all samples, in place of their own.
+        The label of all samples, instead of their own.
     """
 
     path: str
@@ -70,11 +70,11 @@ class FilePart:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The numbers of its samples in the stream."""
+        """The indices of the samples in the stream."""
         return np.arange(self.offset, self.offset + len(self))
 
     def batches(self) -> Iterator[Batch]:
-        """Read the samples, a bounded number at a time; raise DataError where they cannot be used."""
+        """Read the samples in batches of bounded size; raise DataError if they cannot be used."""
         done = 0
         for X, y, ids in format_of(self.path).read(
             self.path, self.start, self.stop, self.roles, self.batch_rows
@@ -87,8 +87,8 @@ class FilePart:
                 y = y.astype(np.int64)
             yield self._checked(X, y, rows, ids)
 
-    def some(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
-        """Read the samples that are wanted; where they are few and the file allows it, only these."""
+    def select(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
+        """Read the selected samples; if they are few and the format allows it, only these."""
         rows = np.flatnonzero(wanted)
         if len(rows) <= _FEW * len(self) and self.roles.id is None:
             X = format_of(self.path).read_rows(self.path, self.start + rows)
@@ -100,7 +100,7 @@ class FilePart:
             yield batch.take(wanted[batch.rows - self.offset])
 
     def labels(self) -> NDArray[Any]:
-        """Read the labels alone."""
+        """Read only the labels."""
         if self.named is not None:
             return np.full(len(self), self.named)
         if self.roles.label is None:
@@ -111,7 +111,7 @@ class FilePart:
     def _checked(
         self, X: NDArray[Any], y: NDArray[Any] | None, rows: NDArray[np.int64], ids: list[Any] | None
     ) -> Batch:
-        """Deal with missing values."""
+        """Handle missing values and convert labels."""
         if X.dtype.kind not in "fiub":
             raise DataError(f"{self}: the features must be numbers, not {X.dtype}.")
         names = self.roles.features if len(self.roles.features) == X.shape[1] else None
@@ -121,7 +121,7 @@ class FilePart:
 
 
 class _Numbers(Sequence[str]):
-    """Where samples are, by their numbers in the file."""
+    """The location of each sample, "sample 1" and so on, made on demand."""
 
     def __init__(self, rows: NDArray[np.int64]) -> None:
         self.rows = rows
@@ -141,26 +141,25 @@ def open_stream(
     batch_bytes: int = BATCH_BYTES,
     part_bytes: int = PART_BYTES,
 ) -> Stream:
-    """Open files of vectors. Only `.csv`, `.tsv` and `.npz` files are read at once, as a stream of one part.
+    """Open files of vectors. `.csv`, `.tsv` and `.npz` files are read at once, as a stream of one part.
 
     Parameters
     ----------
-    path : path, address or several of them
-        `.csv`, `.tsv`, also with `.gz`: a header line, one sample per line; comma, semicolon, tab or bar
-        between values. `.npz`: arrays `X` (n, D) and, with labels, `y` (n,); also `names` and `extractor` as
-        `openworld extract` writes them. `.parquet`: numeric columns, or one column of lists named `features`.
-        `.arrow`, `.feather`, `.ipc`: the same as an Arrow file. `.npy`: the features, with the labels of
-        `x.npy` in `x.labels.npy` beside it. A pattern such as `s3://bucket/part-*.parquet` stands for all
-        that match, in the order of their names. Addresses (`s3://`, `gs://`, `memory://`) are opened with
-        fsspec.
+    path : path, URL or several of them
+        `.csv`, `.tsv`, also with `.gz`: a header line, then one sample per line, separated by comma,
+        semicolon, tab or bar. `.npz`: arrays `X` (n, D) and optionally `y` (n,), and `names` and `extractor`
+        as written by `openworld extract`. `.parquet`: numeric columns, or one column of lists named
+        `features`. `.arrow`, `.feather`, `.ipc`: the same in an Arrow file. `.npy`: the features, with the
+        labels of `x.npy` in `x.labels.npy`. A pattern such as `s3://bucket/part-*.parquet` means all matching
+        files, sorted by name. URLs (`s3://`, `gs://`, `memory://`) are opened with fsspec.
     columns : Columns, optional
-        Which columns hold what; by default labels are in `label` (of an archive: in `y`), and may be missing.
+        The roles of columns; by default labels are in `label` (in an archive: `y`), if it exists.
     label : str, optional
-        The label of all samples, in place of their own.
+        The label of all samples, instead of their own.
     batch_bytes : int, default=16 MiB
-        Features read at a time. Of an Arrow file at least a record batch is mapped.
+        Size of a batch. For an Arrow file at least one record batch is mapped.
     part_bytes : int, default=64 MiB
-        Features of one part; a Parquet part is at least a row group, read batch by batch.
+        Size of a part. A Parquet part is at least one row group, read in batches.
 
     Raises
     ------
@@ -172,14 +171,14 @@ def open_stream(
     paths, columns = matching(path), columns or Columns()
     if len(paths) == 1 and (stream := _read_at_once(paths[0], columns, label)) is not None:
         return stream
-    looks = {one: format_of(one).look(one, columns) for one in paths}
-    _check_alike(looks)
+    infos = {one: format_of(one).inspect(one, columns) for one in paths}
+    _check_alike(infos)
     parts: list[FilePart] = []
     offset = 0
-    for one, look in looks.items():
-        batch_rows = max(1, batch_bytes // look.row_bytes)
-        for start, stop in _runs(look.ends, part_bytes // look.row_bytes):
-            parts.append(FilePart(one, start, stop, offset, look.roles, columns, batch_rows, named=label))
+    for one, info in infos.items():
+        batch_rows = max(1, batch_bytes // info.row_bytes)
+        for start, stop in _runs(info.ends, part_bytes // info.row_bytes):
+            parts.append(FilePart(one, start, stop, offset, info.roles, columns, batch_rows, named=label))
             offset += stop - start
     if not parts:
         raise DataError(f"{path}: it has no samples.")
@@ -190,18 +189,18 @@ def open_stream(
         columns = replace(columns, means=_column_means(parts))
         parts = [replace(part, columns=columns) for part in parts]
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else paths[0]
-    first = looks[paths[0]]
+    first = infos[paths[0]]
     notes = ignored_note(name, first.roles.ignored)
     return Stream(name, parts, first.n_features, labeled, first.extractor, first.feature_names, notes=notes)
 
 
 def _read_at_once(path: str, columns: Columns, label: str | None) -> Stream | None:
-    """Return a file that is read at once, as a stream of one part; None for other files."""
+    """Read a `.csv`, `.tsv` or `.npz` file as a stream of one part; return None for other files."""
     ending = delimited.ending_of(Path(path))
     if ending not in (*delimited.ENDINGS, ".npz"):
         return None
     if not Path(path).exists():
-        raise FileNotFoundError(f"{path}: there is no such file.")
+        raise no_such_file(path)
     stream = (read_npz if ending == ".npz" else read_delimited)(Path(path), columns)
     if label is None:
         return stream
@@ -211,7 +210,7 @@ def _read_at_once(path: str, columns: Columns, label: str | None) -> Stream | No
 
 
 def matching(path: str | os.PathLike[str] | Iterable[str]) -> list[str]:
-    """Return the files that a path, an address or a pattern stands for."""
+    """Return the files that a path, URL or pattern refers to."""
     if not isinstance(path, str | os.PathLike):
         return [one for some in path for one in matching(some)]
     text = os.fspath(path)
@@ -222,17 +221,17 @@ def matching(path: str | os.PathLike[str] | Iterable[str]) -> list[str]:
         return sorted(map(filesystem.unstrip_protocol, filesystem.glob(text)))
     found = sorted(glob.glob(text)) if is_pattern(text) else [text]
     if not found:
-        raise FileNotFoundError(f"{text}: nothing matches.")
+        raise FileNotFoundError(f"{text}: no file matches.")
     return found
 
 
 def is_pattern(path: str) -> bool:
-    """Tell whether a path stands for several files; one that exists as it is written does not."""
+    """Return whether a path is a pattern; the literal name of an existing file is not."""
     return glob.has_magic(path) and not Path(path).exists()
 
 
 def _runs(ends: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
-    """Join pieces that end at the given rows into runs of at most as many rows as wanted, if they can be."""
+    """Join pieces that end at the given rows into ranges of at most `rows` rows, where possible."""
     start = 0
     while ends and start < ends[-1]:
         stop = ends[max(bisect_right(ends, start + rows) - 1, bisect_right(ends, start))]
@@ -240,25 +239,25 @@ def _runs(ends: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _check_alike(looks: dict[str, Look]) -> None:
-    (first_path, first), *others = looks.items()
-    for path, look in others:
-        if look.n_features != first.n_features:
+def _check_alike(infos: dict[str, FileInfo]) -> None:
+    (first_path, first), *others = infos.items()
+    for path, info in others:
+        if info.n_features != first.n_features:
             raise DataError(
-                f"{path} has {look.n_features} features, but {first_path} has {first.n_features}."
+                f"{path} has {info.n_features} features, but {first_path} has {first.n_features}."
             )
-        if look.feature_names != first.feature_names:
+        if info.feature_names != first.feature_names:
             raise DataError(
-                f"{path} has other feature columns than {first_path}, or in another order: "
-                f"{', '.join((look.feature_names or [])[:10])}. Use --feature-columns to name them."
+                f"{path} has different feature columns than {first_path}, or in a different order: "
+                f"{', '.join((info.feature_names or [])[:10])}. Use --feature-columns to name them."
             )
-        if (look.roles.label is None) != (first.roles.label is None):
-            without = path if look.roles.label is None else first_path
-            raise DataError(f"{without}: it has no labels, but in other files of the stream.")
+        if (info.roles.label is None) != (first.roles.label is None):
+            without = path if info.roles.label is None else first_path
+            raise DataError(f"{without} has no labels, but other files of the stream have.")
 
 
 def _column_means(parts: list[FilePart]) -> tuple[float, ...]:
-    """Return the mean of each column over the values that are there; all parts are read."""
+    """Return the mean of each column over the values that are not missing; this reads all parts."""
     total, count = np.zeros(1), np.zeros(1)
     for part in parts:
         pieces = format_of(part.path).read(part.path, part.start, part.stop, part.roles, part.batch_rows)
@@ -271,7 +270,7 @@ def _column_means(parts: list[FilePart]) -> tuple[float, ...]:
 
 
 def _are_numbers(parts: list[FilePart]) -> bool:
-    """Return whether labels stored as text are all whole numbers; most often the first part tells."""
+    """Return whether all labels stored as text are whole numbers; usually the first part decides."""
     for part in parts:
         labels = part.labels()
         if labels.dtype.kind != "U":

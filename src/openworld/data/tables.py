@@ -21,7 +21,7 @@ from openworld.data.missing import filled
 from openworld.data.stream import ArrayPart, Stream
 from openworld.data.values import NotANumber, as_labels, as_numbers, counts_rows
 
-_ROWS_AT_ONCE = 8192  # bounds the memory that cells take as text
+_ROWS_AT_ONCE = 8192  # bounds the memory for cells as text
 
 
 def in_memory(
@@ -34,7 +34,7 @@ def in_memory(
     rows: NDArray[np.int64] | None = None,
     **about: Any,
 ) -> Stream:
-    """Return arrays as a stream with one part; `about` are further attributes of `Stream`."""
+    """Return arrays as a stream with one part; `about` are other attributes of `Stream`."""
     batch = Batch(X, y, np.arange(len(X)) if rows is None else rows, names, ids)
     return Stream(name, [ArrayPart(name, batch)], X.shape[1], y is not None, **about)
 
@@ -83,16 +83,16 @@ def _chunks(file: DelimitedFile) -> Iterator[list[tuple[int, list[str]]]]:
 def _check_header(file: DelimitedFile) -> None:
     if any(_is_fraction(name) for name in file.columns):
         raise DataError(
-            f"{file.path}: its first line has values in place of names: {', '.join(file.columns[:6])}. "
-            "Write a header with the names of the columns above it."
+            f"{file.path}: the first line has values instead of column names: {', '.join(file.columns[:6])}. "
+            "Add a header line with the names of the columns."
         )
     name, count = max(Counter(file.columns).items(), key=lambda one: one[1], default=("", 0))
     if count > 1:
-        raise DataError(f'{file.path}: {count} columns are named "{name}". Give each a name of its own.')
+        raise DataError(f'{file.path}: {count} columns are named "{name}". Give each column its own name.')
 
 
 def _is_fraction(name: str) -> bool:
-    """Tell whether a column is named by a number that is not whole: pandas numbers columns 0, 1, 2."""
+    """Return whether a column name is a fraction; whole numbers are pandas' default names 0, 1, 2."""
     try:
         return not float(name).is_integer()
     except ValueError:
@@ -114,12 +114,12 @@ def _numbers(
 
 
 def _hint(name: str, columns: list[str], roles: Roles) -> str:
-    """Say which option helps with a column that holds no numbers."""
+    """Return advice on the options for a column that is not numeric."""
     if roles.label is None:
         return f'{listed(columns)} If "{name}" is the label, use --label-column {name}.'
     return (
-        f"{listed(columns)} Name the columns to use with --feature-columns, or the ids with "
-        f"--id-column {name}."
+        f"{listed(columns)} If it is an id, use --id-column {name}. In openworld fit, --feature-columns "
+        "names the columns to use."
     )
 
 
@@ -133,7 +133,7 @@ def _labels(path: Path, name: str, cells: list[str], lines: list[int]) -> NDArra
 def _without_row_numbers(
     roles: Roles, X: NDArray[np.float64], columns: Columns
 ) -> tuple[Roles, NDArray[np.float64]]:
-    """Leave out columns that only count the rows, unless they were asked for."""
+    """Drop columns that only count the rows, unless the user named them."""
     if columns.features is not None or X.shape[1] == 1:
         return roles, X
     counting = [j for j in range(X.shape[1]) if counts_rows(X[:, j])]
@@ -182,12 +182,14 @@ def load_npz(path: Path) -> dict[str, NDArray[Any]]:
             return {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise
-    except Exception as error:  # a damaged archive shows itself in many ways
-        raise DataError(f"{path}: not a valid .npz file ({error}).") from error
+    except Exception as error:  # a damaged archive can raise any error
+        raise DataError(
+            f"{path}: not a valid .npz file. Write it with numpy.savez, without objects."
+        ) from error
 
 
 def check_arrays(path: Path, X: NDArray[Any], y: NDArray[Any] | None) -> None:
-    """Raise DataError unless X is a table of numbers, with one label per sample or none."""
+    """Raise DataError unless X has shape (n, D) and is numeric, and y, if given, has shape (n,)."""
     if X.ndim != 2:
         raise DataError(f"{path}: the features must be a table (samples, features), not {X.shape}.")
     if not X.size:

@@ -1,4 +1,4 @@
-"""Cells of a table as numbers and labels: what is missing, and what is no number."""
+"""Conversion of table cells to numbers and labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_numbers(cells: list[str], *, decimal_comma: bool = False) -> NDArray[np.f
     Raises
     ------
     NotANumber
-        With the position of the first cell that is none.
+        With the position of the first cell that is not a number.
     """
     try:
         return np.array(cells, dtype=np.float64)
@@ -35,7 +35,7 @@ def as_numbers(cells: list[str], *, decimal_comma: bool = False) -> NDArray[np.f
 
 
 class NotANumber(ValueError):
-    """A cell that is no number; `position` says which."""
+    """A cell is not a number; `position` is its index."""
 
     def __init__(self, position: int, cell: str) -> None:
         self.position, self.cell = position, cell
@@ -66,11 +66,11 @@ def as_labels(place: object, labels: NDArray[Any], missing: NDArray[np.bool_]) -
         numbers = text.astype(np.int64)
     except (ValueError, OverflowError):
         return text
-    # "007" stays text: as a number it would come out as 7.
+    # "007" stays text, because as a number it would become 7.
     return numbers if np.array_equal(numbers.astype(str), text) else text
 
 
 def counts_rows(values: NDArray[Any]) -> bool:
-    """Tell whether a column is nothing but the number of the row, 0, 1, 2, ... or 1, 2, 3, ..."""
+    """Return whether a column only counts the rows: 0, 1, 2, ... or 1, 2, 3, ..."""
     n = len(values)
     return n >= 10 and values[0] in (0, 1) and bool(np.array_equal(values, values[0] + np.arange(n)))

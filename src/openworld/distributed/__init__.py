@@ -7,14 +7,14 @@ summed up in one fixed order. The result is therefore the same on one machine an
 from openworld.distributed.answering import Answers, recognize
 from openworld.distributed.checkpoint import Checkpoint
 from openworld.distributed.cluster import connect
-from openworld.distributed.engine import HERE, Engine, PartError
+from openworld.distributed.engine import LOCAL, Engine, PartError
 from openworld.distributed.features import write_features
 from openworld.distributed.learning import Learned, class_statistics, fit, learn
 from openworld.distributed.metrics import fit_metric
 from openworld.distributed.sampling import sample_of
 
 __all__ = [
-    "HERE",
+    "LOCAL",
     "Answers",
     "Checkpoint",
     "Engine",

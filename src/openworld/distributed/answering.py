@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from openworld.data.batch import Batch
 from openworld.data.stream import Stream, read_ahead
-from openworld.distributed.engine import HERE, Done, Engine
+from openworld.distributed.engine import LOCAL, Done, Engine
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Answers:
 def recognize(
     model: Any,
     stream: Stream,
-    engine: Engine = HERE,
+    engine: Engine = LOCAL,
     *,
     n_nearest: int = 1,
     keep_features: bool = False,

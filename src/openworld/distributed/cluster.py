@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
-from openworld.distributed.engine import HERE, PARTS_IN_A_SUM, Done, Engine, blocks_of, run
+from openworld.distributed.engine import LOCAL, PARTS_IN_A_SUM, Done, Engine, blocks_of, run
 
 _ATTEMPTS = 4
 _SECONDS_TO_CONNECT = 10
@@ -102,7 +102,7 @@ def connect(address: str | None) -> Iterator[Engine]:
     path or address; the client must reach the workers.
     """
     if address is None:
-        yield HERE
+        yield LOCAL
         return
     try:
         import distributed

@@ -12,10 +12,9 @@ from functools import reduce
 from itertools import islice
 from typing import Any, Protocol
 
-from threadpoolctl import threadpool_limits
-
 from openworld.data.batch import Batch
 from openworld.data.errors import DataError
+from openworld.recognition.blas import one_blas_thread
 
 _MOST_THREADS = 4
 PARTS_IN_A_SUM = 16  # fixed, as the order of summation must not depend on the number of workers
@@ -57,7 +56,7 @@ class Engine(Protocol):
         ...
 
 
-class Here:
+class LocalEngine:
     """The engine that is this process.
 
     Parts of files are worked on side by side by some threads, with one thread of BLAS for each: numpy lets
@@ -82,7 +81,7 @@ class Here:
                 yield run(function, part if done is None else _Watched(part, done), *shared)
             return
         pending: deque[tuple[Any, Future[Any]]] = deque()
-        with _threads(self.n_threads) as pool, threadpool_limits(1, user_api="blas"):
+        with _threads(self.n_threads) as pool, one_blas_thread():
             while waiting or pending:
                 while waiting and len(pending) < 2 * self.n_threads:
                     part = waiting.popleft()
@@ -134,4 +133,4 @@ def _threads(n: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-HERE = Here()
+LOCAL = LocalEngine()

@@ -9,11 +9,11 @@ import numpy as np
 
 from openworld.data.stream import Stream
 from openworld.data.stream_formats import fsspec
-from openworld.distributed.engine import HERE, Done, Engine
+from openworld.distributed.engine import LOCAL, Done, Engine
 
 
 def write_features(
-    stream: Stream, folder: str, engine: Engine = HERE, *, progress: Done | None = None
+    stream: Stream, folder: str, engine: Engine = LOCAL, *, progress: Done | None = None
 ) -> list[str]:
     """Write the features of each part to a Parquet file of its own, where the part is read.
 

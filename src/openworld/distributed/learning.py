@@ -18,7 +18,7 @@ from openworld.data.batch import Batch
 from openworld.data.errors import DataError
 from openworld.data.stream import Stream, read_ahead, require_samples
 from openworld.distributed.checkpoint import Checkpoint
-from openworld.distributed.engine import HERE, PARTS_IN_A_SUM, Done, Engine
+from openworld.distributed.engine import LOCAL, PARTS_IN_A_SUM, Done, Engine
 from openworld.distributed.examples import examples_of
 from openworld.distributed.metrics import fit_metric, held_out_share
 from openworld.distributed.sampling import class_counts, draw, gather, is_chosen
@@ -63,7 +63,7 @@ class Learned:
 
 
 def class_statistics(
-    stream: Stream, engine: Engine = HERE, scatter: ScatterKind = "pooled"
+    stream: Stream, engine: Engine = LOCAL, scatter: ScatterKind = "pooled"
 ) -> ClassStatistics:
     """Return counts, sums and scatter of the classes of a stream."""
     total = ClassStatistics(scatter)
@@ -75,7 +75,7 @@ def class_statistics(
 def learn(
     model: Any,
     stream: Stream,
-    engine: Engine = HERE,
+    engine: Engine = LOCAL,
     *,
     progress: Done | None = None,
     checkpoint: Checkpoint | None = None,
@@ -104,7 +104,7 @@ def learn(
 def fit(
     recognizer: Any,
     stream: Stream,
-    engine: Engine = HERE,
+    engine: Engine = LOCAL,
     *,
     progress: Done | None = None,
     checkpoint: Checkpoint | None = None,

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from openworld.data.stream import Stream, read_ahead
-from openworld.distributed.engine import HERE, Engine
+from openworld.distributed.engine import LOCAL, Engine
 from openworld.distributed.sampling import SAMPLES, class_counts, draw, gather, is_chosen
 from openworld.recognition import AdaptiveMetric, ClassStatistics, NCMMetric
 from openworld.recognition.adaptive.metric import Whitening, represented_statistics
 from openworld.recognition.adaptive.representation import Representation
-from openworld.recognition.metric.passes import Gradient, Place, fit_in_passes
+from openworld.recognition.metric.passes import Gradient, SearchPoint, fit_in_passes
 
 M = TypeVar("M", NCMMetric, AdaptiveMetric)
 
@@ -24,7 +24,7 @@ def held_out_share(n_samples: int) -> float:
     return min(0.1, SAMPLES / n_samples)
 
 
-def fit_metric(metric: M, stream: Stream, engine: Engine = HERE) -> M:
+def fit_metric(metric: M, stream: Stream, engine: Engine = LOCAL) -> M:
     """Fit a metric to all samples of a stream.
 
     An `AdaptiveMetric` takes mean and scale, if it standardizes, from a uniform sample and its statistics
@@ -63,9 +63,9 @@ class _StreamPasses:
     def held_out(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return gather(self.stream, self.engine, self.share)
 
-    def gradient(self, place: Place) -> Gradient:
-        none = Gradient(0, 0.0, np.zeros_like(place.V), np.zeros(len(place.classes)))
-        return sum(self.engine.sums(_gradient, self.stream.parts, place, self.share), start=none)
+    def gradient(self, point: SearchPoint) -> Gradient:
+        none = Gradient(0, 0.0, np.zeros_like(point.V), np.zeros(len(point.classes)))
+        return sum(self.engine.sums(_gradient, self.stream.parts, point, self.share), start=none)
 
 
 def _represented(part: Any, representation: Representation) -> ClassStatistics:
@@ -83,9 +83,9 @@ def _training_statistics(part: Any, share: float) -> ClassStatistics:
     return statistics
 
 
-def _gradient(part: Any, place: Place, share: float) -> Gradient:
-    total = Gradient(0, 0.0, np.zeros_like(place.V), np.zeros(len(place.classes)))
+def _gradient(part: Any, point: SearchPoint, share: float) -> Gradient:
+    total = Gradient(0, 0.0, np.zeros_like(point.V), np.zeros(len(point.classes)))
     for batch in read_ahead(part.batches()):
         kept = ~is_chosen(batch.rows, share)
-        total += Gradient.of(place, batch.X[kept], batch.y[kept])
+        total += Gradient.of(point, batch.X[kept], batch.y[kept])
     return total

@@ -59,7 +59,9 @@ def gather(
 def sample_of(stream: Stream, n_samples: int) -> Batch:
     """Read about as many samples as wanted, chosen uniformly, with their names."""
     share = min(1.0, n_samples / len(stream))
-    return Batch.joined([batch for part in stream.parts for batch in part.some(is_chosen(part.rows, share))])
+    return Batch.joined(
+        [batch for part in stream.parts for batch in part.select(is_chosen(part.rows, share))]
+    )
 
 
 def _count_labels(part: Any) -> Counter[Any]:
@@ -71,7 +73,7 @@ def _take(part: Any, share: float, classes: NDArray[Any] | None) -> tuple[NDArra
     wanted = is_chosen(part.rows, share)
     if classes is not None:
         wanted &= np.isin(part.labels(), classes)
-    found = Batch.joined(list(read_ahead(part.some(wanted))))
+    found = Batch.joined(list(read_ahead(part.select(wanted))))
     return found.X, found.y  # type: ignore[return-value]  # a stream to learn from has labels
 
 

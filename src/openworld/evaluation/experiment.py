@@ -12,7 +12,7 @@ from typing import Any
 
 from openworld.data.dataset import Dataset
 from openworld.evaluation.recognizers import RECOGNIZERS, check_names
-from openworld.evaluation.split import Split, make_split, usable_classes
+from openworld.evaluation.split import Split, make_split, require_classes, usable_classes
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,7 @@ class Experiment:
         wanted = self.n_known + self.n_unknown
         if available >= wanted:
             return self
-        if available < 4:
-            raise ValueError(f"{dataset.name}: {available} usable classes are too few for an experiment.")
+        require_classes(dataset, available)
         factor = available / wanted
         n_known = min(max(3, int(self.n_known * factor)), self.n_known)
         most = available - n_known

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from openworld.data.dataset import Dataset
 from openworld.evaluation.measures import Scores, ccr_at_fpr, oscr_area
 from openworld.evaluation.recognizers import RECOGNIZERS, check_names, make_recognizer
-from openworld.evaluation.split import Split, make_split, usable_classes
+from openworld.evaluation.split import Split, make_split, require_classes, usable_classes
 
 Row = dict[str, Any]
 
@@ -71,8 +71,7 @@ class FewShotExperiment:
         factor = available / (self.n_base + self.n_new + self.n_unknown)
         if factor >= 1:
             return self
-        if available < 4:
-            raise ValueError(f"{dataset.name}: {available} usable classes are too few for an experiment.")
+        require_classes(dataset, available)
         return replace(
             self,
             n_base=max(2, int(self.n_base * factor)),

@@ -95,6 +95,15 @@ def usable_classes(
     return min(counts)
 
 
+def require_classes(dataset: Dataset, available: int) -> None:
+    """Refuse a data set with too few classes for any experiment."""
+    if available < 4:
+        raise ValueError(
+            f"{dataset.name}: {available} usable classes are too few for an experiment, which needs 4. A "
+            "class is usable if it has samples to train and to test with."
+        )
+
+
 def _sample_parts(
     dataset: Dataset, random: np.random.Generator, test_fraction: float, validation_fraction: float
 ) -> NDArray[np.int8]:

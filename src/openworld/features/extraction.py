@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
-from threadpoolctl import threadpool_limits
-
 from openworld.features.batch import Extracted, Failure, RawItem, extract_batch, joined
 from openworld.features.cache import FeatureCache
 from openworld.features.extractor import Extractor
+from openworld.recognition.blas import one_blas_thread
 
 __all__ = ["Extracted", "ExtractionError", "Failure", "OnError", "RawItem", "extract", "extract_batches"]
 
@@ -89,7 +88,7 @@ def extract_batches(
     pending: deque[Future[Extracted]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="extract")
     try:
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             while True:
                 while len(pending) < 2 * workers and (batch := list(itertools.islice(remaining, batch_size))):
                     pending.append(pool.submit(extract_batch, batch, extractor, cache))

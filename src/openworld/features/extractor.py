@@ -141,7 +141,7 @@ def load_extractor(name: str | None = None, *, kind: Kind = "image") -> Extracto
     if loader := _LOADERS.get(name):
         return loader()
     known = [*_LOADERS, *(prefix + what for prefix, (what, _) in _LOADERS_WITH_ARGUMENT.items())]
-    raise ValueError(f"There is no extractor {name!r}; there are {', '.join(known)}.")
+    raise ValueError(f"There is no extractor {name!r}. Choose one of: {', '.join(known)}.")
 
 
 def extractor_for(id: ExtractorId) -> Extractor:

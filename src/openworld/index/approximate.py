@@ -1,8 +1,8 @@
-"""Approximate nearest-mean search: the few lists near a sample, more of them where the answer is in doubt."""
+"""Approximate nearest-mean search in a few inverted lists near the sample, and in more if needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,35 +10,35 @@ from numpy.typing import DTypeLike, NDArray
 
 from openworld.index.candidates import candidates
 from openworld.index.exact import ExactIndex
-from openworld.index.growing_rows import in_turn
+from openworld.index.growing_rows import Restorer
 from openworld.index.inverted_lists import InvertedLists, Singles, Training
 from openworld.index.protocol import Floats, Positions
 from openworld.index.training import train
 
 _CANDIDATES = 8
 _SAMPLES_AT_ONCE = 1024
-# Samples farther away than this are looked up as if they were so far, which float32 can square.
+# Coordinates are clipped to this value, whose square float32 can still represent.
 _FARTHEST = 1e15
 
 
 class ApproximateIndex(ExactIndex):
-    """Class means in inverted lists, of which only those near a sample are searched.
+    """Approximate index: class means in inverted lists, of which only those near a sample are searched.
 
-    What the lists offer is measured exactly, as `ExactIndex` does: a distance that is returned is right, and
-    the answer for a sample does not depend on which other samples were asked about. Only a nearer mean may
-    have been missed. A sample in doubt is looked up in more lists, except in those that cannot hold a nearer
-    mean by the triangle inequality.
+    Distances to the candidates in the lists are computed exactly, as in `ExactIndex`: returned distances are
+    correct, and the result for a sample does not depend on the other samples of the call. The only possible
+    error is a missed nearer mean. If the result is in doubt, more lists are searched, except those that
+    cannot hold a nearer mean by the triangle inequality.
 
-    Means that are added go into the list of the nearest centroid. The centroids stay, so that a change costs
-    little. Where many more means have come since the centroids were found, the lists are long and the search
-    is slower, no less right: make a new index then.
+    A new mean goes into the list of its nearest centroid. The centroids do not change, so updates are cheap.
+    After the number of means has grown many times over, the lists are long and the search is slower, but not
+    less accurate: create a new index then.
 
     Parameters
     ----------
     means, origin, names
         As for `ExactIndex`.
     training : Training, optional
-        Of an index that was saved; by default it is computed.
+        The saved training of an index; by default it is computed.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ApproximateIndex(ExactIndex):
 
     @property
     def training(self) -> Training:
-        """What a later index of these means need not compute again."""
+        """The centroids and list assignments, to save with a model."""
         return self._inverted.training
 
     def _vectors(self, positions: Any) -> Singles:
-        """Return means as the lists keep them: in float32, as seen from the origin."""
+        """Return means in the form stored in the lists: float32, relative to the origin."""
         return self._seen(self.means[positions])
 
     def _seen(self, rows: Floats) -> Singles:
@@ -65,7 +65,7 @@ class ApproximateIndex(ExactIndex):
             seen = np.nan_to_num(rows - self.origin, posinf=_FARTHEST, neginf=-_FARTHEST)
         return np.ascontiguousarray(np.clip(seen, -_FARTHEST, _FARTHEST), dtype=np.float32)
 
-    # faiss keeps its lists where Python cannot copy them: a copy fills its own.
+    # Python cannot copy the lists inside faiss, so a copy rebuilds them.
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name != "_inverted"}
         return {**state, "training": self.training}
@@ -78,7 +78,7 @@ class ApproximateIndex(ExactIndex):
     # -- changing -----------------------------------------------------------------------------------
 
     def add(self, means: Floats) -> None:
-        """Append means; their positions follow the last one."""
+        """Append means at the end."""
         super().add(means)
         self._inverted.add(self._seen(means))
 
@@ -88,18 +88,18 @@ class ApproximateIndex(ExactIndex):
         super().remove(position)
 
     def replace(self, positions: Positions, means: Floats) -> None:
-        """Put other means at these positions."""
+        """Replace the means at these positions."""
         super().replace(positions, means)
         self._inverted.replace(positions, self._seen(means))
 
-    def restorer(self, positions: Positions) -> Callable[[], None]:
-        """Return a function that undoes appending means, and replacing or removing these ones."""
-        return in_turn([super().restorer(positions), self._inverted.restorer(positions)])
+    def restorer(self, positions: Positions) -> Restorer:
+        """Return a function that undoes appended means, and replacement or removal of the given ones."""
+        return Restorer([super().restorer(positions), self._inverted.restorer(positions)])
 
     # -- searching ----------------------------------------------------------------------------------
 
     def prepare(self, dtype: DTypeLike) -> None:
-        """Do nothing: the inverted lists are always ready."""
+        """Do nothing: the inverted lists need no preparation."""
 
     def nearest(self, samples: Floats, n: int = 1, boundary: float | None = None) -> tuple[Floats, Positions]:
         """Find the n nearest means of each sample, or all means if there are fewer.
@@ -109,13 +109,13 @@ class ApproximateIndex(ExactIndex):
         samples : float32 or float64 array of shape (n_samples, m)
         n : int, default=1
         boundary : float, optional
-            The distance from which on a mean no longer counts. A sample for which none was found within it is
-            looked up in more lists, except in those that hold none within it either.
+            Distance beyond which means are irrelevant. More lists are searched for a sample without a mean
+            inside the boundary, but not lists that lie beyond it.
 
         Returns
         -------
         distances : array of shape (n_samples, n)
-            Euclidean, ascending, in the type of the samples.
+            Euclidean, ascending, in the dtype of the samples.
         positions : array of shape (n_samples, n)
             Rows of `means`.
         """
@@ -131,14 +131,14 @@ class ApproximateIndex(ExactIndex):
         return np.concatenate([d for d, _ in blocks]), np.concatenate([p for _, p in blocks])
 
     def _found(self, samples: Floats, n: int, boundary: float, k: int) -> tuple[Floats, Positions]:
-        """Return the n nearest of k candidates, measured exactly."""
+        """Return the n nearest of k candidates, by exact distances."""
         seen = self._seen(samples)
         squared, near = candidates(self._inverted, seen, n, boundary, k)
         edge = _edge(squared[:, n - 1], seen)
         distances, positions = self._measured(samples, seen, near[:, :n])
         for i in np.flatnonzero(squared[:, n] <= edge):
             sample, among = samples[i : i + 1], near[i, squared[i] <= edge[i]]
-            if len(among) == k < len(self):  # rounding, or equal means, may have left others out
+            if len(among) == k < len(self):  # rounding or equal distances may hide further candidates
                 found = self._found(sample, n, boundary, min(8 * k, len(self) + 1))
             else:
                 found = self._by_distance(sample, among[np.newaxis])
@@ -148,10 +148,11 @@ class ApproximateIndex(ExactIndex):
             return distances.astype(dtype, copy=False), positions
 
     def _measured(self, samples: Floats, seen: Singles, positions: Positions) -> tuple[Floats, Positions]:
-        """Return the distances of each sample to the means at its positions, ascending, and the positions.
+        """Return the distances of each sample to the means at its positions, sorted, and the positions.
 
-        As in exact search, float32 is as good for one mean of a float32 sample that is not much nearer to it
-        than to the origin. The lists have the means in float32, so those in float64 need not be in memory.
+        As in exact search, float32 is accurate enough for the single nearest mean of a float32 sample that is
+        not much nearer to it than to the origin. The lists store means in float32, so the float64 means need
+        not be loaded into memory.
         """
         if samples.dtype != np.float32 or positions.shape[1] > 1:
             return self._by_distance(samples, positions)
@@ -166,10 +167,10 @@ class ApproximateIndex(ExactIndex):
 
 
 def _edge(squared: Singles, seen: Singles) -> Singles:
-    """Return the squared distances up to which rounding may have put a mean behind those this far away.
+    """Return the squared distance up to which rounding may have hidden an equally near mean.
 
-    Rounding to float32 moves a sample and a mean by eps / 2 of their lengths, and the sum of m squares by at
-    most m eps of itself; a mean at distance d is at most d longer than the sample.
+    Rounding to float32 moves a sample and a mean by eps / 2 of their lengths, and changes a sum of m squares
+    by at most m eps of its value. A mean at distance d is at most d longer than the sample.
     """
     eps = np.finfo(np.float32).eps
     distances, lengths = np.sqrt(squared), np.linalg.norm(seen, axis=1)

@@ -1,4 +1,4 @@
-"""The vectors in inverted lists that may be nearest: from few lists, and from more where that is in doubt."""
+"""Candidates for the nearest vectors: from a few inverted lists, and from more if the result is in doubt."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from openworld.index.protocol import Positions
 
 Candidates = tuple[Singles, Positions]
 
-# How many lists every sample is looked up in, and how many a sample in doubt is.
+# Number of lists searched for every sample, and for a sample in doubt.
 _FEW, _MANY = 4, 32
-# A sample is in doubt where it is out of bounds, and where one more mean is hardly farther away: where the
-# nearest mean was missed, those that were found are mostly about equally far.
+# A sample is in doubt if no vector was found within the boundary, or if the next vector is less than this
+# factor farther away: when the nearest vector was missed, those found are usually about equally far away.
 _CLOSE = 1.1
 
 
 def candidates(lists: InvertedLists, seen: Singles, n: int, boundary: float, k: int) -> Candidates:
-    """Return squared distances to and positions of the k nearest vectors in the lists searched.
+    """Return squared distances and positions of the k nearest vectors in the searched lists.
 
     Parameters
     ----------
     lists : InvertedLists
     seen : array of shape (n_samples, m)
     n : int
-        How many vectors must be found at least, and be the nearest.
+        Number of nearest vectors needed. More lists are searched if they are in doubt.
     boundary : float
-        The distance from which on a vector no longer counts.
+        Distance beyond which vectors are irrelevant.
     k : int
-        More than n. Where fewer vectors are found the rest has the position -1 and is infinitely far away.
+        More than n. If fewer vectors are found, the rest have position -1 and an infinite distance.
     """
     n_lists = len(lists)
     few, many = min(_FEW, n_lists), min(_MANY, n_lists)
@@ -48,7 +48,7 @@ def _look_further(
     boundary: float,
     ranks: tuple[int, int],
 ) -> None:
-    """Add to what was found for some samples what is nearer in their next lists, up to the boundary."""
+    """Search further lists for the selected samples, up to the boundary, and merge the results in place."""
     rows, (start, stop) = np.flatnonzero(which), ranks
     if start == stop or not len(rows):
         return
@@ -67,8 +67,8 @@ def _in_doubt(squared: Singles, n: int, boundary: float) -> NDArray[np.bool_]:
     return np.asarray((nth >= boundary**2) | ~(following > _CLOSE**2 * nth))
 
 
-def _merged(some: Candidates, more: Candidates) -> Candidates:
-    squared = np.concatenate([some[0], more[0]], axis=1)
-    positions = np.concatenate([some[1], more[1]], axis=1)
-    order = np.argsort(squared, axis=1, kind="stable")[:, : some[0].shape[1]]
+def _merged(first: Candidates, more: Candidates) -> Candidates:
+    squared = np.concatenate([first[0], more[0]], axis=1)
+    positions = np.concatenate([first[1], more[1]], axis=1)
+    order = np.argsort(squared, axis=1, kind="stable")[:, : first[0].shape[1]]
     return np.take_along_axis(squared, order, axis=1), np.take_along_axis(positions, order, axis=1)

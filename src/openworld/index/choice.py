@@ -1,4 +1,4 @@
-"""Which index to use for how many means."""
+"""Choice of the index by the number of means."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from openworld.index.protocol import Index
 
 IndexKind = Literal["auto", "exact", "approximate"]
 
-# From about here on approximate search is worth its training; see docs/scale.md.
+# From about this many means, approximate search is worth its training; see docs/scale.md.
 APPROXIMATE_FROM = 50_000
 
 
@@ -26,16 +26,16 @@ def make_index(
     names: Sequence[Any] | None = None,
     training: Training | None = None,
 ) -> Index:
-    """Return an index of this kind.
+    """Create an index of the given kind.
 
     Parameters
     ----------
     kind : {"auto", "exact", "approximate"}
-        "auto" is approximate from 50,000 means on, if faiss is installed.
+        "auto" is approximate for 50,000 means or more, if faiss is installed.
     means, origin, names
         As for `ExactIndex`.
     training : Training, optional
-        For an approximate index, where it was saved.
+        The saved training of an approximate index.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def make_index(
 
 
 def is_approximate(kind: IndexKind, n_means: int) -> bool:
-    """Tell whether an index of this kind of so many means is an approximate one."""
+    """Return whether an index of this kind with `n_means` means is approximate."""
     if kind not in ("auto", "exact", "approximate"):
         raise ValueError(f'index must be "auto", "exact" or "approximate"; got {kind!r}.')
     return kind == "approximate" or (kind == "auto" and n_means >= APPROXIMATE_FROM and _has_faiss())

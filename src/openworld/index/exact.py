@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from openworld.index.growing_rows import GrowingRows, in_turn
+from openworld.index.growing_rows import GrowingRows, Restorer
 from openworld.index.protocol import Floats, Positions
 
-# Numbers worked on at a time, few enough to stay in a processor's cache.
+# Numbers processed at a time, few enough to stay in the processor's cache.
 _BLOCK = 1 << 15
 _RANKS_AT_ONCE = 1 << 21
 
 
 class _Prepared:
-    """The means in one floating point type, as seen from an origin in their middle."""
+    """The means in one floating point type, relative to the origin."""
 
     def __init__(self, means: Floats, origin: Floats, dtype: np.dtype[Any]) -> None:
         self.origin = origin.astype(dtype)
@@ -57,26 +57,25 @@ class _Prepared:
 
 
 class ExactIndex:
-    """All class means in one matrix; distances to them come from one matrix product.
+    """Exact index: all class means in one matrix, searched by a matrix product.
 
-    The search ranks the means by ``|mu|^2 - 2 z.mu``, with the origin moved into the middle of the means
-    so that a large offset of the features costs no accuracy. The distances that are returned are computed
-    again in float64 from the differences ``z - mu``, and so are those of means whose ranks are too close to
-    be told apart: they lose nothing to cancellation, and the answer for a sample does not depend on which
-    other samples were asked about.
+    The search ranks the means by ``|mu|^2 - 2 z.mu``, relative to an origin among the means so that a large
+    offset of the features costs no accuracy. Distances are then computed from the differences ``z - mu``, in
+    float64 where float32 would lose accuracy, and so are those of means whose ranks are too close to decide.
+    So there is no cancellation, and the result for a sample does not depend on the other samples of the call.
 
-    The matrix product is done in the type of the samples: float32 samples are ranked in float32.
+    The matrix product uses the dtype of the samples: float32 samples are ranked in float32.
 
     Parameters
     ----------
     means : array of shape (K, m)
         The projected class means.
     origin : array of shape (m,), optional
-        A point in the middle of the means, by default `central_point`. It stays while means come and go.
+        A point among the means, by default `central_point`. It does not change when means are added.
     names : sequence, optional
-        The names of the means, kept by reference: a mean is added or removed together with its name. Of
-        equally near means the one with the smallest name comes first; without names, the one that stands
-        first.
+        The names of the means, kept by reference; the caller adds and removes names together with means.
+        Among equally near means the one with the smallest name comes first, or without names the one with
+        the smallest position.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class ExactIndex:
 
     @property
     def means(self) -> NDArray[np.float64]:
-        """The means in order of position, as a view."""
+        """The means by position, as a view."""
         return self._means.rows
 
     def __len__(self) -> int:
@@ -101,7 +100,7 @@ class ExactIndex:
     # -- changing -----------------------------------------------------------------------------------
 
     def add(self, means: Floats) -> None:
-        """Append means; their positions follow the last one."""
+        """Append means at the end."""
         self._means.extend(means)
         for prepared in self._prepared.values():
             prepared.add(means)
@@ -113,35 +112,35 @@ class ExactIndex:
             prepared.remove(position)
 
     def replace(self, positions: Positions, means: Floats) -> None:
-        """Put other means at these positions."""
+        """Replace the means at these positions."""
         self.means[positions] = means
         for prepared in self._prepared.values():
             prepared.replace(positions, means)
 
-    def restorer(self, positions: Positions) -> Callable[[], None]:
-        """Return a function that undoes appending means, and replacing or removing these ones."""
-        prepared = partial(vars(self).update, _prepared=dict(self._prepared))
+    def restorer(self, positions: Positions) -> Restorer:
+        """Return a function that undoes appended means, and replacement or removal of the given ones."""
+        restore_prepared = partial(vars(self).update, _prepared=dict(self._prepared))
         parts = [self._means, *(part for some in self._prepared.values() for part in some.parts)]
-        return in_turn([prepared, *(part.restorer(positions) for part in parts)])
+        return Restorer([restore_prepared, *(part.restorer(positions) for part in parts)])
 
     # -- searching ----------------------------------------------------------------------------------
 
     def prepare(self, dtype: DTypeLike) -> None:
-        """Compute now what the first search for samples of this type would compute."""
+        """Compute now what the first search for samples of this dtype would otherwise compute."""
         self._prepared_for(np.dtype(dtype))
 
     def _prepared_for(self, dtype: np.dtype[Any]) -> _Prepared:
-        """Return the means in the type of the samples, computed when first needed."""
+        """Return the means in the dtype of the samples, computed on first use."""
         dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
         if dtype not in self._prepared:
             self._prepared[dtype] = _Prepared(self.means, self.origin, dtype)
         return self._prepared[dtype]
 
     def _rank(self, samples: Floats) -> tuple[Floats, Floats]:
-        """Return ``|mu|^2 - 2 z.mu`` for every sample and mean, and ``|z|^2``, as seen from the origin."""
+        """Return ``|mu|^2 - 2 z.mu`` for every sample and mean, and ``|z|^2``, relative to the origin."""
         prepared = self._prepared_for(samples.dtype)
         centered = samples - prepared.origin
-        # Samples so far away that products overflow have infinite distances, whatever their ranks.
+        # Samples for which products overflow have infinite distances, so their ranks do not matter.
         with np.errstate(over="ignore", invalid="ignore"):
             squared_norms = _squares(centered)
             centered *= -2
@@ -157,12 +156,12 @@ class ExactIndex:
         samples : float32 or float64 array of shape (n_samples, m)
         n : int, default=1
         boundary : float, optional
-            Makes no difference to exact search.
+            Not used by exact search.
 
         Returns
         -------
         distances : array of shape (n_samples, n)
-            Euclidean, ascending, in the type of the samples.
+            Euclidean, ascending, in the dtype of the samples.
         positions : array of shape (n_samples, n)
             Rows of `means`.
         """
@@ -193,8 +192,8 @@ class ExactIndex:
     ) -> Floats:
         """Return the distance of each sample to its nearest mean.
 
-        Where a sample is not much nearer to it than to the origin, the differences of what is seen from
-        the origin are as exact as their type allows; the other samples are worked on in float64.
+        For a sample that is not much nearer to the mean than to the origin, the difference of the coordinates
+        relative to the origin is as exact as their dtype allows. The other samples are computed in float64.
         """
         prepared = self._prepared_for(samples.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -209,7 +208,7 @@ class ExactIndex:
         return distances
 
     def _by_distance(self, samples: Floats, positions: Positions) -> tuple[Floats, Positions]:
-        """Return the distances of each sample to the means at its positions, ascending, and the positions."""
+        """Return the distances of each sample to the means at its positions, sorted, and the positions."""
         distances = np.empty(positions.shape)
         n_rows = max(1, _BLOCK // max(1, positions.shape[1] * samples.shape[1]))
         for start in range(0, len(samples), n_rows):
@@ -229,7 +228,7 @@ class ExactIndex:
         return distances, positions
 
     def _by_name(self, distances: Floats, positions: Positions) -> list[int]:
-        """Return positions in order of distance, those of equal distances in order of name."""
+        """Return the positions sorted by distance, then by name."""
         names = self._names or ()
         pairs = zip(distances.tolist(), positions.tolist(), strict=True)
         return [position for _, position in sorted(pairs, key=lambda pair: (pair[0], names[pair[1]]))]
@@ -244,15 +243,15 @@ class ExactIndex:
 
 
 def central_point(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a point in the middle of the means, zero if there are none.
+    """Return a central point of the means, zero if there are none.
 
-    The median of some means, not their average: one mean far away must not move it.
+    It is the median of a sample of the means, not their average, so that an outlier does not move it.
     """
     if not len(means):
         return np.zeros(means.shape[1])
-    some = means[:: 1 + len(means) // 256]
-    middle = (len(some) - 1) // 2
-    return np.array(np.partition(some, middle, axis=0)[middle])
+    sample = means[:: 1 + len(means) // 256]
+    middle = (len(sample) - 1) // 2
+    return np.array(np.partition(sample, middle, axis=0)[middle])
 
 
 def _squares(rows: Floats) -> Floats:
@@ -264,7 +263,7 @@ def _smallest(
 ) -> tuple[Positions, list[tuple[int, Positions]]]:
     """Return the positions of the n smallest ranks of each row, and the doubtful rows with candidates.
 
-    A row is doubtful where rounding may have put a rank that was left out above one that was taken.
+    A row is doubtful if rounding may have changed which ranks are the n smallest.
     """
     rows = np.arange(len(ranks))
     if n == ranks.shape[1]:
@@ -276,11 +275,11 @@ def _smallest(
         left_out = ranks.min(axis=1)
         ranks[rows, first] = taken
     else:
-        parted = np.argpartition(ranks, n, axis=1)
-        positions, left_out = np.sort(parted[:, :n], axis=1), ranks[rows, parted[:, n]]
+        partitioned = np.argpartition(ranks, n, axis=1)
+        positions, left_out = np.sort(partitioned[:, :n], axis=1), ranks[rows, partitioned[:, n]]
         taken = np.take_along_axis(ranks, positions, axis=1).max(axis=1)
-    # Rounding moves a rank by at most (m + 8) eps / 2 (|z| + |mu|)^2, and two ranks are compared; for the
-    # means in question, which are about d = sqrt(taken + |z|^2) away, |mu| is at most |z| + d.
+    # Rounding changes a rank by at most (m + 8) eps / 2 (|z| + |mu|)^2, and two ranks are compared. The means
+    # in question are about d = sqrt(taken + |z|^2) away, so |mu| is at most |z| + d.
     error = 4 * (n_dimensions + 8) * np.finfo(ranks.dtype).eps
     with np.errstate(over="ignore", invalid="ignore"):
         edge = taken + error * (3 * squared_norms + 2 * np.maximum(taken + squared_norms, 0))

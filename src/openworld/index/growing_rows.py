@@ -1,36 +1,52 @@
-"""Rows of a matrix that grows: the storage behind class statistics and projected class means."""
+"""GrowingRows: an array that grows by rows, which stores class statistics and projected class means."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 
-def in_turn(functions: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """Return a function that calls these functions, one after the other."""
+@dataclass(frozen=True, eq=False)
+class Restorer:
+    """Undoes a change when it is called, by functions that it calls one after the other.
 
-    def call() -> None:
-        for function in functions:
+    `kept` are the arrays that it needs for that, beside those of its functions.
+    """
+
+    functions: Sequence[Callable[[], None]]
+    kept: Sequence[NDArray[Any]] = ()
+
+    def __call__(self) -> None:
+        """Undo the change."""
+        for function in self.functions:
             function()
 
-    return call
+    @cached_property
+    def arrays(self) -> list[NDArray[Any]]:
+        """All arrays that it keeps in memory."""
+        nested = (function.arrays for function in self.functions if isinstance(function, Restorer))
+        return [*self.kept, *chain.from_iterable(nested)]
 
 
 class GrowingRows:
-    """An array of rows that doubles its room when full; to start with, there is room for an eighth more.
+    """An array of rows that doubles its capacity when full.
 
-    Appending a row costs O(1) amortized and removing one moves only the last row into the gap, so
-    learning or forgetting a class costs the same with ten classes and with a million.
+    Appending a row costs O(1) amortized, and removing one moves only the last row into the gap, so learning
+    or forgetting a class costs the same with ten classes as with a million.
 
     Parameters
     ----------
     rows : array of shape (n, ...)
-        The rows to start with; copied, unless they are mapped from a file (`numpy.memmap`): such rows are
-        left where they are, and those that change are copied page by page (copy on write). Where they are a
-        part of more that is mapped, new rows take the place of what follows.
+        The initial rows. They are copied, with an eighth of spare capacity, unless they are memory-mapped
+        (`numpy.memmap`): mapped rows stay in the file, and the operating system copies pages that change
+        (copy on write). If they are a slice of a larger mapped array, its remaining rows are the spare
+        capacity.
     dtype : dtype, default=float64
     """
 
@@ -48,7 +64,7 @@ class GrowingRows:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """The rows in use, as a view: writing to it writes to the rows."""
+        """The rows in use, as a writable view."""
         return self._room[: self._used]
 
     def extend(self, rows: NDArray[Any]) -> None:
@@ -67,15 +83,15 @@ class GrowingRows:
         self._used -= 1
         self._room[row] = self._room[self._used]
 
-    def restorer(self, rows: NDArray[np.intp]) -> Callable[[], None]:
-        """Return a function that undoes appending rows, and changing or removing these ones."""
+    def restorer(self, rows: NDArray[np.intp]) -> Restorer:
+        """Return a function that undoes appended rows, and changes to or removal of the given rows."""
         room, used, kept = self._room, self._used, self.rows[rows]
 
         def restore() -> None:
             self._room, self._used = room, used
             room[rows] = kept
 
-        return restore
+        return Restorer([restore], [room, kept])
 
     def copy(self) -> GrowingRows:
         """Return an independent copy."""

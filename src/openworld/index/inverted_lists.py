@@ -1,4 +1,4 @@
-"""Inverted lists: vectors kept by the centroid they are nearest to, in faiss."""
+"""Inverted lists in faiss: vectors grouped by their nearest centroid."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from openworld.index.growing_rows import GrowingRows
 from openworld.index.protocol import Positions
 
 Singles = NDArray[np.float32]
-# Gives the vectors at some positions.
+# Returns the vectors at given positions.
 Vectors = Callable[[Any], Singles]
 
-# For fewer samples than 20 at a time faiss works on each by itself, so the others make no difference.
+# For fewer than 20 samples faiss computes each one separately, so the results do not depend on the others.
 _SAMPLES_AT_ONCE = 16
 
 
 class Training(NamedTuple):
-    """What is learned about the vectors, and saved with a model.
+    """Centroids and list assignments of an approximate index, saved with a model.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Training(NamedTuple):
 
 
 def load_faiss() -> Any:
-    """Import faiss, or say how to install it."""
+    """Import faiss; the error says how to install it."""
     try:
         import faiss
     except ImportError as error:
@@ -57,13 +57,13 @@ def members_of(lists: NDArray[np.int32], n_lists: int) -> list[NDArray[np.int64]
 
 
 class InvertedLists:
-    """An `IndexIVFFlat` whose ids are positions, with a hash table from ids to places for removal.
+    """A faiss `IndexIVFFlat` whose ids are positions, with a hash table of the ids to support removal.
 
     Parameters
     ----------
     training : Training
     vectors : callable
-        Gives the vectors at some positions.
+        Returns the vectors at given positions.
     """
 
     def __init__(self, training: Training, vectors: Vectors) -> None:
@@ -77,7 +77,7 @@ class InvertedLists:
         self._fill(vectors)
 
     def _fill(self, vectors: Vectors) -> None:
-        """Fill one list after the other, so that each is as large as it must be and no larger."""
+        """Fill one list after the other, so that faiss allocates no more than each needs."""
         lists, pointer = self._lists.rows, self._faiss.swig_ptr
         for i, members in enumerate(members_of(lists, len(self.centroids))):
             if len(members):
@@ -91,31 +91,31 @@ class InvertedLists:
 
     @property
     def training(self) -> Training:
-        """Centroids, and the list of each vector now."""
+        """The centroids and the current list of each vector."""
         return Training(self.centroids, self._lists.rows)
 
     def __len__(self) -> int:
         return len(self.centroids)
 
     def vectors(self, positions: Positions) -> Singles:
-        """Return the vectors at some positions."""
+        """Return the vectors at the given positions."""
         return np.asarray(self._ivf.reconstruct_batch(positions), dtype=np.float32)
 
-    # faiss keeps its lists where Python cannot copy them: a copy fills its own.
+    # Python cannot copy the lists inside faiss, so a copy rebuilds them.
     def __reduce__(self) -> tuple[Any, ...]:
         return _filled, (self.training, self.vectors(np.arange(len(self._lists))))
 
     # -- changing -----------------------------------------------------------------------------------
 
     def add(self, vectors: Singles) -> None:
-        """Append vectors; their positions follow the last one."""
+        """Append vectors at the end."""
         first = len(self._lists)
         lists = self._lists_for(vectors)
         self._lists.extend(lists)
         self._put(vectors, np.arange(first, first + len(vectors)), lists)
 
     def remove(self, position: int, last: Singles) -> None:
-        """Remove one vector; the last one, which is given, takes its position."""
+        """Remove one vector; the last one, passed as `last`, takes its position."""
         end = len(self._lists) - 1
         self._ivf.remove_ids(np.array([position, end] if position < end else [end]))
         if position < end:
@@ -123,14 +123,14 @@ class InvertedLists:
         self._lists.remove(position)
 
     def replace(self, positions: Positions, vectors: Singles) -> None:
-        """Put other vectors at these positions, each of which is given once."""
+        """Replace the vectors at these positions, which must be distinct."""
         self._ivf.remove_ids(np.asarray(positions, dtype=np.int64))
         lists = self._lists_for(vectors)
         self._lists.rows[positions] = lists
         self._put(vectors, positions, lists)
 
     def restorer(self, positions: Positions) -> Callable[[], None]:
-        """Return a function that undoes appending vectors, and replacing or removing these ones."""
+        """Return a function that undoes appended vectors, and replacement or removal of the given ones."""
         n, radii, rows = len(self._lists), self._radii.copy(), self._lists.restorer(positions)
         vectors = self.vectors(positions) if len(positions) else np.empty((0, self.centroids.shape[1]))
 
@@ -144,7 +144,7 @@ class InvertedLists:
         return restore
 
     def _lists_for(self, vectors: Singles) -> NDArray[np.int64]:
-        """Return the lists of new vectors, widened so that they hold them."""
+        """Return the lists of new vectors, and enlarge the radii of these lists to include them."""
         squared, lists = self.nearest_lists(vectors, 1)
         np.maximum.at(self._radii, lists[:, 0], np.sqrt(squared[:, 0]))
         return lists[:, 0]
@@ -157,7 +157,7 @@ class InvertedLists:
     # -- searching ----------------------------------------------------------------------------------
 
     def nearest_lists(self, vectors: Singles, n: int) -> tuple[Singles, NDArray[np.int64]]:
-        """Return squared distances to and numbers of the n lists with the nearest centroids."""
+        """Return the n lists with the nearest centroids, and the squared distances to these."""
         squared = np.empty((len(vectors), n), dtype=np.float32)
         lists = np.empty((len(vectors), n), dtype=np.int64)
         for start in range(0, len(vectors), _SAMPLES_AT_ONCE):
@@ -166,16 +166,16 @@ class InvertedLists:
         return squared, lists
 
     def beyond(self, squared: Singles, lists: NDArray[np.int64], reach: Singles) -> NDArray[np.bool_]:
-        """Tell which lists hold nothing within reach, by the triangle inequality."""
+        """Return which lists hold no vector within reach, by the triangle inequality."""
         nearest = np.sqrt(squared) - self._radii[lists]
         return np.asarray(nearest > 1.0001 * reach[:, np.newaxis])
 
     def search(
         self, vectors: Singles, squared: Singles, lists: NDArray[np.int64], k: int
     ) -> tuple[Singles, Positions]:
-        """Return squared distances to and positions of the k nearest vectors in some lists.
+        """Return squared distances and positions of the k nearest vectors in the given lists.
 
-        Missing ones have the position -1 and are infinitely far away. A list of the number -1 is skipped.
+        If fewer are found, the rest have position -1 and an infinite distance. List number -1 is skipped.
         """
         found = np.empty((len(vectors), k), dtype=np.float32)
         positions = np.empty((len(vectors), k), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Which lists class means are kept in: centroids by k-means, and the nearest one of every mean."""
+"""Training of an approximate index: centroids by k-means, and the nearest centroid of every mean."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from numpy.typing import NDArray
 
 from openworld.index.inverted_lists import Singles, Training, Vectors, flat, load_faiss, members_of
 
-_SAMPLE = 32  # vectors for each centroid that k-means looks at
+_SAMPLE = 32  # vectors per centroid in the sample for k-means
 _ROUNDS = 8
 _SPLITS = 4
 _ROWS_AT_ONCE = 1 << 14
-# More centroids than this are compared with a vector only where they are in one of so many parts near it.
+# With more centroids than this the nearest is searched approximately, in this many parts near the vector.
 _MOST_COMPARED, _PARTS_COMPARED = 2048, 16
 
 
 def train(vectors: Vectors, n_vectors: int) -> Training:
-    """Find centroids whose lists hold about ``sqrt(K) / 4`` vectors, and none of them many more.
+    """Find centroids whose lists hold about ``sqrt(K) / 4`` vectors, and none many more.
 
-    About ``sqrt(K)`` lists are found by k-means on a sample. Where there are more groups of vectors than
-    lists, some of these lists gather what is near to no centroid: they are long, and searched often. So
-    k-means is repeated within every list that is long, which also costs less than to find all at once.
+    k-means on a sample finds about ``sqrt(K)`` lists. If the vectors form more groups than that, some lists
+    collect vectors that are near no centroid; these lists are long and searched often. So k-means is repeated
+    within every long list, which is also cheaper than finding all centroids at once.
     """
     n_first = round(np.sqrt(n_vectors)) if n_vectors >= 64 else 1
     sample = np.arange(n_vectors)
@@ -55,7 +55,7 @@ def _k_means(vectors: Singles, n_centroids: int) -> Singles:
 
 
 def _nearest(centroids: Singles, vectors: Vectors, n_vectors: int) -> NDArray[np.int32]:
-    """Return the nearest centroid of every vector; among many, one that is about as near as any."""
+    """Return the nearest centroid of every vector; approximately the nearest if there are many centroids."""
     quantizer = flat(centroids)
     if len(centroids) > _MOST_COMPARED:
         n_parts = round(np.sqrt(len(centroids)))
@@ -71,17 +71,17 @@ def _nearest(centroids: Singles, vectors: Vectors, n_vectors: int) -> NDArray[np
 
 
 def _split(centroids: Singles, lists: NDArray[np.int32], vectors: Vectors, length: float) -> Singles:
-    """Replace the centroid of each list more than twice as long as it should be by several.
+    """Split every list that is more than twice the wanted length, and return all centroids.
 
-    The members of the list are given to these, in place.
+    `lists` is updated in place.
     """
     found, n_found = [centroids.copy()], len(centroids)
     for i, members in enumerate(members_of(lists, len(centroids))):
         if len(members) <= 2 * length:
             continue
-        some = vectors(members)
-        parts = _k_means(some, round(len(members) / length))
-        own = flat(parts).search(some, 1)[1][:, 0]
+        in_list = vectors(members)
+        parts = _k_means(in_list, round(len(members) / length))
+        own = flat(parts).search(in_list, 1)[1][:, 0]
         lists[members] = np.where(own == 0, i, n_found + own - 1)
         found[0][i] = parts[0]
         found.append(parts[1:])

@@ -104,7 +104,7 @@ def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
     FileNotFoundError
         If there is no such file.
     """
-    _refuse_folder(path)
+    _require_file(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -129,7 +129,7 @@ def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
     except ModelFileError:
         raise
     except SafetensorError as error:
-        raise ModelFileError(f"{path} is not an openworld model file, or it is damaged ({error}).") from error
+        raise ModelFileError(f"{path} is not an openworld model file, or it is damaged.") from error
     except _UNSOUND as error:
         raise ModelFileError(f"{path} does not describe a sound model ({error!r}).") from error
 
@@ -142,7 +142,7 @@ def verify(path: str | os.PathLike[str]) -> None:
     ModelFileError
         If the file is truncated, altered or of another kind.
     """
-    _refuse_folder(path)
+    _require_file(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- not a dict
@@ -160,7 +160,7 @@ def _check_digest(path: str | os.PathLike[str], metadata: dict[str, str], arrays
 
 def read_description(path: str | os.PathLike[str]) -> Document:
     """Read the JSON document of a model file without its arrays and without checking them."""
-    _refuse_folder(path)
+    _require_file(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             document = json.loads((file.metadata() or {})["openworld"])
@@ -177,9 +177,13 @@ def _parts(model: Any, exact: bool) -> tuple[Arrays, dict[str, str]]:
     return arrays, {"openworld": text, "sha256": _digest(text, arrays)}
 
 
-def _refuse_folder(path: str | os.PathLike[str]) -> None:
+def _require_file(path: str | os.PathLike[str]) -> None:
     if os.path.isdir(path):
         raise ModelFileError(f"{path} is a folder, not a model file.")
+    if not os.path.exists(path):
+        raise FileNotFoundError(
+            f"{path}: there is no such model file. openworld fit DATA -o {path} makes one."
+        )
 
 
 def _digest(text: str, arrays: Arrays) -> str:

@@ -44,6 +44,7 @@ from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoringModel, by_row, sorted_classes
 from openworld.recognition.adaptive.scoring_index import ScoreIndex
+from openworld.recognition.pooled_scatter import PooledScatter
 
 _PREPROCESSING = "preprocessing"  # with which the names of its arrays begin
 # Arrays of the state with one value for each class, in the order of the sorted labels.
@@ -95,9 +96,8 @@ def describe(model: OpenWorldRecognizer, exact: bool) -> tuple[Document, Arrays]
     arrays = {**metric_arrays, **kept, **pack_zeros("reservoir", samples.reshape(-1, model.n_features_in_))}
     if labels:  # a model that knows no class yet has no statistics
         rows = [lengths.row(label) for label in labels]
-        precision = np.float64 if exact else np.float32
         arrays["sums"] = model.statistics_.sums
-        arrays["scatter"] = pack_triangle(model.statistics_.scatter, precision)
+        arrays |= _describe_scatter(model.statistics_, exact)
         arrays["length_sums"] = lengths.sums[rows, 0]
         arrays["length_scatter"] = np.array([lengths.class_scatter(label)[0, 0] for label in labels])
     if state is not None:
@@ -123,6 +123,16 @@ def _describe_calibration(calibration: ScoreCalibration) -> Document:
         name: None if isinstance(value, float) and np.isnan(value) else value
         for name, value in asdict(calibration).items()
     }
+
+
+def _describe_scatter(statistics: ClassStatistics, exact: bool) -> Arrays:
+    """Return the arrays of the scatter; an exact file keeps apart what a later change adds up."""
+    scatter = statistics.pooled
+    assert scatter is not None
+    if not exact or not len(scatter.rows):
+        return {"scatter": pack_triangle(scatter.total, np.float64 if exact else np.float32)}
+    matrix = np.zeros((scatter.rows.shape[1],) * 2) if scatter.matrix is None else scatter.matrix
+    return {"scatter": pack_triangle(matrix, np.float64), "scatter_rows": scatter.rows}
 
 
 def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
@@ -171,10 +181,9 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     if labels:
         n_classes, n_dimensions = len(labels), metric.representation_.n_dimensions
         sums = require_floats(arrays["sums"], (n_classes, n_dimensions), "sums")
-        scatter = _restore_scatter(arrays["scatter"], n_dimensions)
+        scatter = _restore_scatter(arrays, n_dimensions)
         length_sums = require_floats(arrays["length_sums"], (n_classes,), "lengths")
         length_scatter = require_floats(arrays["length_scatter"], (n_classes,), "lengths")
-        require(bool(np.all(scatter.diagonal() >= 0)), "scatter")
         require(bool(np.all(length_sums >= 0) and np.all(length_scatter >= 0)), "lengths")
         metric.statistics_ = ClassStatistics.restore(labels, counts, sums, "pooled", scatter)
         lengths = ClassStatistics.restore(
@@ -251,11 +260,15 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
     return metric
 
 
-def _restore_scatter(stored: NDArray[Any], n_dimensions: int) -> NDArray[Any]:
-    if stored.ndim == 2:  # up to format 2
-        return require_floats(stored, (n_dimensions, n_dimensions), "scatter")
-    lower = unpack_triangle(stored, n_dimensions, "scatter").astype(np.float64)
-    return np.asarray(lower + np.tril(lower, -1).T)
+def _restore_scatter(arrays: Arrays, n_dimensions: int) -> PooledScatter:
+    matrix, rows = arrays["scatter"], arrays.get("scatter_rows", np.empty((0, n_dimensions)))
+    if matrix.ndim == 2:  # up to format 2
+        require_floats(matrix, (n_dimensions, n_dimensions), "scatter")
+    else:
+        lower = unpack_triangle(matrix, n_dimensions, "scatter").astype(np.float64)
+        matrix = lower + np.tril(lower, -1).T
+    require(bool(np.all(matrix.diagonal() >= 0)), "scatter")
+    return PooledScatter(require_floats(rows, (len(rows), n_dimensions), "scatter"), np.array(matrix))
 
 
 def _restore_whitening(document: Document, arrays: Arrays, metric: AdaptiveMetric) -> Whitening:

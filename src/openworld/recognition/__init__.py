@@ -1,7 +1,8 @@
-"""The paper: nearest class means in a learned metric, the Nearest Non-Outlier rule, tau, new classes.
+"""The paper's Nearest Non-Outlier algorithm, its parts, and the default `OpenWorldRecognizer`.
 
-Start with `nearest_non_outlier.py`: it has the algorithm whole. `metric/` has W, `threshold.py` tau, and
-`class_statistics.py` what is learned about the classes. `adaptive/` has `OpenWorldRecognizer`.
+Start with `nearest_non_outlier.py`, which has the complete algorithm. The metric W is in `metric/`, the
+choice of tau in `threshold.py`, the class statistics in `class_statistics.py`, and `OpenWorldRecognizer` in
+`adaptive/`.
 """
 
 from openworld.recognition.adaptive.cold_start import ColdStartRecognizer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +13,29 @@ import numpy.linalg  # noqa: F401 -- loads numpy's BLAS
 import scipy.linalg  # noqa: F401 -- and scipy's
 from threadpoolctl import ThreadpoolController
 
+_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _lock = threading.Lock()
 _limits: list[Any] = []  # one for each who asked; the first one restores
+
+
+def limit_blas_threads() -> None:
+    """Let BLAS use one thread in this process and in those it starts, unless the environment sets a number.
+
+    For a server: its threads work side by side, and several threads of BLAS for each would wait for each
+    other.
+    """
+    if not any(name in os.environ for name in _SETTINGS):
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for libraries that are loaded later, and for workers
+        _libraries().limit(limits=1, user_api="blas")
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Let the BLAS of numpy and scipy use one thread, until the last of those who asked for it is done.
 
-    The last bit of a factorization depends on the number of threads; and threads that wait for each other's
-    share of small work cost several times that work.
+    The last bit of a product depends on the number of threads, and small work takes several threads longer
+    than one. The number belongs to the whole process. `threadpool_limits` would restore a wrong one where
+    two threads of Python use it and the first to begin is the first to end.
     """
     with _lock:
         _limits.append(None if _limits else _libraries().limit(limits=1, user_api="blas"))

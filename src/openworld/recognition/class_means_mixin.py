@@ -1,9 +1,9 @@
-"""ClassMeansMixin: learning and correcting classes, adding models, nearest classes, all by `ClassMeans`."""
+"""ClassMeansMixin: the methods that all recognizers based on class means share."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy
 from functools import partial
 from typing import Any, Self
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.index import IndexKind
-from openworld.index.growing_rows import in_turn
+from openworld.index.growing_rows import Restorer
 from openworld.recognition.class_means import ClassMeans
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.validation import (
@@ -29,9 +29,9 @@ Floats = NDArray[np.floating[Any]]
 
 
 class ClassMeansMixin:
-    """What every recognizer by class means offers: learning and correcting classes, adding models, searching.
+    """Methods to learn and correct classes, add models and search for the nearest classes.
 
-    It passes calls on to `class_means_`, a `ClassMeans`, which `fit` makes.
+    They operate on `class_means_`, the `ClassMeans` object that `fit` creates.
     """
 
     class_means_: ClassMeans
@@ -64,45 +64,45 @@ class ClassMeansMixin:
     # -- correcting -------------------------------------------------------------------------------
 
     def forget_class(self, label: Any) -> None:
-        """Forget a class: from now on its samples are unknown, or belong to whatever else is near."""
+        """Forget a class. From then on its samples are unknown, or recognized as another class nearby."""
         check_is_fitted(self)
         self.class_means_.forget(label)
 
     def rename_class(self, old: Any, new: Any) -> None:
-        """Give a class another name that no class has yet."""
+        """Rename a class. No other class may have the new name."""
         check_is_fitted(self)
         check_unknown_label(self.unknown_label_, check_labels([as_key(new)]))
         self.class_means_.rename(old, new)
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
-        """Make one class of several, with the mean of all their samples."""
+        """Merge several classes into one, whose mean is that of all their samples."""
         check_is_fitted(self)
         check_unknown_label(self.unknown_label_, check_labels([as_key(into)]))
         self.class_means_.merge(labels, into)
 
-    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
-        """Return a function that undoes the next change of these classes, to the last bit."""
+    def restorer(self, labels: Iterable[Any]) -> Restorer:
+        """Return a function that undoes the next change to these classes exactly, to the last bit."""
         attributes = partial(vars(self).update, dict(vars(self)))
-        return in_turn([attributes, self.class_means_.restorer(labels)])
+        return Restorer([attributes, self.class_means_.restorer(labels)])
 
     # -- adding models ----------------------------------------------------------------------------
 
     @property
     def metric_is_frozen(self) -> bool:
-        """Whether the metric stays as it is, so that samples are learned by their class means alone."""
+        """Whether the metric is fixed, so that learning only updates class means."""
         return not hasattr(self.class_means_.metric, "partial_fit")
 
     def learn_statistics(self, batch: ClassStatistics) -> None:
-        """Learn samples given by their counts and sums, all or nothing; the metric must be a frozen one."""
+        """Learn the counts and sums of a batch, all or nothing. The metric must be fixed."""
         if len(batch):
             check_unknown_label(self.unknown_label_, as_array(batch.labels))
         self.class_means_.add(batch)
 
     def without_classes(self) -> Self:
-        """Return a copy with the same metric and threshold that knows no class yet.
+        """Return a copy with the same metric and threshold but no classes.
 
-        Such copies can learn on other machines; adding them to this model gives the model that would
-        have learned everything itself.
+        Such copies can learn on other machines. Adding them to this model gives the same model as learning
+        everything in one place.
         """
         check_is_fitted(self)
         empty = copy(self)
@@ -111,7 +111,9 @@ class ClassMeansMixin:
 
     def __add__(self, other: Self) -> Self:
         if type(self) is not type(other):
-            raise ValueError("Only models of one kind can be added: make the parts with without_classes().")
+            raise ValueError(
+                "Only models of the same type can be added. Create the parts with without_classes()."
+            )
         if len(other.statistics_):
             check_unknown_label(self.unknown_label_, other.classes_)
         whole = copy(self)
@@ -122,7 +124,7 @@ class ClassMeansMixin:
 
     @property
     def metric_(self) -> Any:
-        """The fitted metric. It can be replaced by one that maps samples to the same places."""
+        """The fitted metric. It can be replaced by one that maps every sample to the same point."""
         return self.class_means_.metric
 
     @metric_.setter
@@ -131,7 +133,7 @@ class ClassMeansMixin:
 
     @property
     def statistics_(self) -> ClassStatistics:
-        """Counts and sums of the classes in the space of the features."""
+        """Sample count and feature sum of each class."""
         return self.class_means_.statistics
 
     @property
@@ -141,43 +143,43 @@ class ClassMeansMixin:
         return self.class_means_.classes
 
     def class_mean(self, label: Any) -> NDArray[np.float64]:
-        """Return the mean of a class in the space of the features, shape (D,)."""
+        """Return the mean of a class in feature space, shape (D,)."""
         check_is_fitted(self)
         return self.statistics_.mean(label)
 
     def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], Floats]:
-        """Find the n nearest classes of each sample, whether or not they would be the answer.
+        """Find the n nearest classes of each sample, accepted or not.
 
         Returns
         -------
         labels : array of shape (n_samples, n)
         distances : array of shape (n_samples, n)
-            Ascending, in the metric.
+            Ascending, measured in the metric.
         """
         means = self._known()
         distances, rows = means.nearest(self._checked(X), n)
         return means.labels_of(rows), distances
 
     def optimize(self) -> Self:
-        """Make a new index of the class means, for as many classes as there are now.
+        """Rebuild the index of the class means for the current number of classes.
 
-        Learning never does so: after `fit` the index only takes up what changes, and stays right. Call this
-        when the number of classes has grown many times over, where nobody waits for an answer: for a million
-        classes it takes two minutes or so. Predictions before and after are the same, but for the few cases
-        in which an approximate search misses the nearest class.
+        Learning only updates the index, which keeps it correct but not optimal. Call this offline after the
+        number of classes has grown many times over; for a million classes it takes about two minutes.
+        Predictions stay the same, except for the few cases in which approximate search misses the nearest
+        class.
         """
         self._known().optimize(self.index)
         return self
 
-    def refresh(self) -> Self:
-        """Compute now what the next prediction on float32 samples would compute first."""
+    def refresh(self, like: Self | None = None) -> Self:
+        """Compute now what the next prediction on float32 samples would otherwise compute first."""
         self._known().refresh()
         return self
 
     def _known(self) -> ClassMeans:
         check_is_fitted(self)
         if not len(self.class_means_.statistics):
-            raise ValueError("This recognizer knows no class yet: teach it one with partial_fit.")
+            raise ValueError("This recognizer knows no classes yet. Learn some with partial_fit.")
         return self.class_means_
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:

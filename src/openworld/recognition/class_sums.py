@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from openworld.recognition.pooled_scatter import PooledScatter
+
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 _NUMBERS_AT_ONCE = 1 << 20  # float64 copies stay small: 8 MiB each
-_SMALL_SCATTER = 16  # numbers; of matrices up to this size one for each sample costs less than a loop
+# Scatter matrices of up to this many numbers are computed per sample, without a loop over classes.
+_SMALL_SCATTER = 16
 
 
 class ClassSums:
@@ -46,7 +49,7 @@ class ClassSums:
         return self._sum_of(lambda piece: self.samples[piece].astype(np.float64), self.samples.shape[1])
 
     def _sum_of(self, rows_of: Callable[[Codes], Floats], width: int) -> Floats:
-        """Sum what `rows_of` computes from samples: the product with the sparse class indicator matrix."""
+        """Sum the rows that `rows_of` computes, per class, by a product with the sparse indicator matrix."""
         sums = np.zeros((len(self.counts), width))
         for piece in self._pieces():
             present, starts = np.unique(self.codes[piece], return_index=True)
@@ -55,12 +58,16 @@ class ClassSums:
             sums[present] += belongs @ rows_of(piece)
         return sums
 
-    def scatter(self, means: Floats) -> Floats:
-        """Return the scatter of all samples, each about the mean of its class, shape (D, D)."""
+    def scatter(self, means: Floats) -> PooledScatter:
+        """Return the scatter of all samples, each about the mean of its class."""
+        pieces = list(self._pieces())
+        if len(pieces) == 1:
+            return PooledScatter.of(self._deviations(pieces[0], means))
         scatter = np.zeros((self.samples.shape[1],) * 2)
-        for piece in self._pieces():
-            scatter += self._scatter_of(piece, means)
-        return scatter
+        for piece in pieces:
+            deviations = self._deviations(piece, means)
+            scatter += deviations.T @ deviations
+        return PooledScatter(np.empty((0, len(scatter))), scatter)
 
     def class_scatters(self, means: Floats) -> Floats:
         """Return the scatter of each class about its mean, shape (K, D, D)."""
@@ -76,12 +83,14 @@ class ClassSums:
         ends = np.cumsum(np.bincount(self.codes, minlength=n_classes))
         for code, end in enumerate(ends):
             start = ends[code - 1] if code else 0
-            scatters[code] = self._scatter_of(self._order[start:end], means)
+            deviations = self._deviations(self._order[start:end], means)
+            np.matmul(deviations.T, deviations, out=scatters[code])
         return scatters
 
-    def _scatter_of(self, rows: Codes, means: Floats) -> Floats:
+    def _deviations(self, rows: Codes, means: Floats) -> Floats:
+        """Return samples less the means of their classes, times the roots of their weights."""
         centered = means[self.codes[rows]]
         np.subtract(self.samples[rows], centered, out=centered)
         if self.weights is not None:
             centered *= np.sqrt(self.weights[rows])[:, np.newaxis]
-        return np.asarray(centered.T @ centered)
+        return centered

@@ -1,4 +1,4 @@
-"""Hashes that are the same on every machine."""
+"""Hashes that are identical on every machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Hashes = NDArray[np.uint64]
 
 
 def scrambled(numbers: NDArray[np.integer[Any]]) -> Hashes:
-    """Return a 64-bit number for each whole number, no two of them the same (SplitMix64)."""
+    """Return a 64-bit hash of each integer; different integers have different hashes (SplitMix64)."""
     bits = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -21,8 +21,8 @@ def scrambled(numbers: NDArray[np.integer[Any]]) -> Hashes:
 def row_hashes(rows: NDArray[np.floating[Any]]) -> Hashes:
     """Return a hash of the bits of each row of a C-contiguous float32 or float64 table.
 
-    Multilinear: each 32-bit word is multiplied by a 64-bit key of its own and the products are added up
-    modulo 2^64 (Lemire, Kaser: Strongly universal string hashing is fast, 2014).
+    Multilinear hashing: each 32-bit word is multiplied by its own 64-bit key, and the products are summed
+    modulo 2^64 (Lemire and Kaser, Strongly universal string hashing is fast, 2014).
     """
     words = rows.view(np.uint32)
     keys = scrambled(np.arange(words.shape[1]))

@@ -1,4 +1,4 @@
-"""Thread safety of recognizers: many threads may predict at once, and learning has the model to itself."""
+"""Thread safety of recognizers: many threads may predict at once; learning has exclusive access."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary, WeakSet
 
 
 class ReadWriteLock:
-    """A lock that many readers share or one writer holds; a thread may take it again while it has it.
+    """A reentrant lock that is held by many readers or by one writer.
 
-    A writer that waits goes before readers that come later, so that a stream of predictions cannot keep it
-    waiting forever.
+    A waiting writer goes before readers that come later, so that a stream of predictions cannot block it
+    forever.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class ReadWriteLock:
         self._readers = 0
         self._writer: int | None = None
         self._waiting = 0
-        self._held = threading.local()  # how often this thread has it
+        self._held = threading.local()  # how often this thread has acquired the lock
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -45,7 +45,7 @@ class ReadWriteLock:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock alone. A thread that reads must let go of it first."""
+        """Hold the lock alone. A thread that holds it as a reader cannot become the writer."""
         depth, me = getattr(self._held, "depth", 0), threading.get_ident()
         if not depth:
             with self._changed:
@@ -56,7 +56,7 @@ class ReadWriteLock:
                 finally:
                     self._waiting -= 1
         elif self._writer != me:
-            raise RuntimeError("A thread that reads a model cannot change it at the same time.")
+            raise RuntimeError("This thread is reading the model, so it cannot change the model now.")
         self._held.depth = depth + 1
         try:
             yield
@@ -68,7 +68,7 @@ class ReadWriteLock:
                     self._changed.notify_all()
 
 
-# Beside the models and not in them, so that they stay plain data to copy and to pickle.
+# Not stored in the models, which therefore can be copied and pickled.
 _locks: WeakKeyDictionary[Any, ReadWriteLock] = WeakKeyDictionary()
 _making = threading.Lock()
 
@@ -82,7 +82,7 @@ def lock_of(model: Any) -> ReadWriteLock:
     return lock
 
 
-# What many threads may ask a recognizer at once. All its other public methods have it to themselves.
+# Methods that many threads may call at once. All other public methods need exclusive access.
 _READS = {
     *("predict", "decision_function", "membership", "judge", "nearest_classes"),
     *("predict_proba", "predict_log_proba", "log_density"),
@@ -94,18 +94,17 @@ K = TypeVar("K", bound=type)
 
 
 def thread_safe(kind: K) -> K:
-    """Make the methods of a recognizer that change it wait for those that read it, and these for them.
+    """Class decorator that puts a read-write lock around every public method, including inherited ones.
 
-    Every public method is one or the other, inherited ones too; properties and scikit-learn's methods take no
-    lock.
+    Properties and scikit-learn's own methods take no lock.
 
-    A recognizer may compute what predictions read when it is first needed. Its `_is_ready` says whether that
-    was done; if not, `_make_ready` is called while no other thread has the model.
+    A recognizer may compute lazily what predictions read. It then has a method `_is_ready`, and if that
+    returns False, `_make_ready` is called with exclusive access before the prediction.
     """
     for name, method in _public_methods(kind):
         if method not in _with_lock and not method.__module__.startswith("sklearn."):
             locked = _shared(method) if name in _READS else _exclusive(method)
-            _with_lock.add(locked)  # a subclass inherits it
+            _with_lock.add(locked)  # so that a decorated subclass does not wrap it again
             setattr(kind, name, locked)
     return kind
 

@@ -1,4 +1,4 @@
-"""Nearest class mean: the closed-set classifier that the paper starts from, and its thresholded softmax."""
+"""Nearest class mean (NCM), the closed-set classifier that the paper extends, and its softmax threshold."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ Floats = NDArray[np.floating[Any]]
 
 @thread_safe
 class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The nearest class mean in a metric (NCM). It names the nearest class and never answers unknown.
+    """Nearest class mean in a metric (NCM). It always predicts the nearest class, never unknown.
 
     Parameters
     ----------
     metric : transformer, optional
         By default a new `NCMMetric`, learned on the starting classes.
     unknown_label : label, optional
-        Never answered; it only may not be a class. By default -1 for numbers, "unknown" for text.
+        Never predicted, but no class can have this label. By default -1 for numeric labels and "unknown"
+        for strings.
     index : {"auto", "exact", "approximate"}, default="auto"
-        How the nearest mean is searched, as in `NearestNonOutlier`.
+        How to search for the nearest mean, as in `NearestNonOutlier`.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
     metric_ : transformer
         The fitted metric.
     statistics_ : ClassStatistics
-        Counts and sums of the classes in the space of the features.
+        Sample count and feature sum of each class.
 
     Examples
     --------
@@ -63,7 +64,7 @@ class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
     """
 
     accepts_bounded_region = False
-    threshold_ = np.inf  # no distance is too far to be accepted
+    threshold_ = np.inf  # accepts any distance
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "metric": [HasMethods(["fit", "transform"]), None],
         "unknown_label": "no_validation",
@@ -91,7 +92,7 @@ class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Name the nearest class of each sample."""
+        """Predict the nearest class of each sample."""
         means = self._known()
         return means.answers(means.nearest(self._checked(X))[1][:, 0], True, self.unknown_label_)
 
@@ -110,7 +111,7 @@ class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
     def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
         """Return answer, decision, membership and the n nearest classes of each sample.
 
-        Every sample is accepted. The membership is p(c|x) of Eq. 1, which is large far from all data too.
+        Every sample is accepted. The membership is p(c|x) of Eq. 1, which can be large far from all data.
 
         Parameters
         ----------
@@ -131,15 +132,15 @@ class NearestClassMean(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         )
 
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Do nothing: no sample is rejected."""
+        """Do nothing, as no sample is rejected."""
 
 
 @thread_safe
 class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """NCM that answers unknown when the largest softmax probability is small (OS-NCM-STH).
+    """NCM that predicts unknown when the largest softmax probability is small (OS-NCM-STH).
 
-    The paper's supplement has it to show that it fails: the softmax is normalized over the known
-    classes, so far away from all of them the nearest one gets a probability near 1.
+    The paper's supplement uses it to show that this fails: the softmax is normalized over the known classes,
+    so far away from all of them the nearest class has a probability near 1.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         The threshold on ``-ln p`` of the nearest class: a sample is accepted when ``p > exp(-tau)``.
         By default found by `CrossClassValidation`.
     unknown_label : label, optional
-        By default -1 for numbers, "unknown" for text.
+        By default -1 for numeric labels and "unknown" for strings.
     """
 
     calibration_: Calibration | None
@@ -184,11 +185,11 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Name the nearest class of each sample, or answer unknown where its probability is small."""
+        """Predict the nearest class of each sample, or unknown if its probability is small."""
         return self._answers(self.decision_function(X))
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return ``ln p(c|x) + tau``, shape (n, K), columns as in `classes_`: positive is accepted."""
+        """Return ``ln p(c|x) + tau``, shape (n, K), columns as in `classes_`; accepted where positive."""
         return np.asarray(self.predict_log_proba(X).astype(np.float64) + self.tau_)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
@@ -202,7 +203,7 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
     def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
         """Return answer, decision, membership and the n nearest classes of each sample.
 
-        The membership is p(c|x) of Eq. 1, which is large far from all data too.
+        The membership is p(c|x) of Eq. 1, which can be large far from all data.
 
         Parameters
         ----------
@@ -232,7 +233,7 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
 
     @property
     def tau_(self) -> float:
-        """The threshold in force. It can be set at any time without fitting again."""
+        """The current threshold. It can be set at any time without fitting again."""
         return self._tau
 
     @tau_.setter
@@ -241,7 +242,7 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
 
     @property
     def threshold_(self) -> float:
-        """The threshold in force: `tau_`."""
+        """The current threshold, `tau_`."""
         return self.tau_
 
     def recalibrate(
@@ -255,7 +256,7 @@ class SoftmaxThreshold(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type
         return self
 
     def relax_threshold(self, X: ArrayLike, y: ArrayLike, share: float = 0.1) -> None:
-        """Move tau a share of the way to samples of known classes that are still rejected."""
+        """Increase tau toward samples of known classes that are still rejected."""
         own = known_codes(self.classes_, y)
         decisions = self.decision_function(X)[np.arange(len(own)), own]
         self.tau_ += share * float(np.maximum(-decisions, 0).sum())
@@ -266,7 +267,7 @@ def _minus_log_p(squared_distances: Floats) -> NDArray[np.float64]:
 
 
 def _log_proba(means: ClassMeans, samples: NDArray[Any]) -> Floats:
-    """Return the logarithm of Eq. 1, shape (n, K), columns in the order of the classes."""
+    """Return the logarithm of Eq. 1, shape (n, K), columns as in `classes`."""
     projected = means.index.means
     logits = [distance_logits(z, projected) for z in means.projected(samples, len(projected))]
     return np.asarray(log_softmax(means.columns_in_order(np.concatenate(logits)), axis=-1))

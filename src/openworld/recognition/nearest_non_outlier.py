@@ -43,50 +43,50 @@ Floats = NDArray[np.floating[Any]]
 
 @thread_safe
 class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Name the nearest class whose mean is closer than tau; answer unknown when there is none.
+    """Predict the class with the nearest mean, or unknown if no mean is closer than tau.
 
     The recognition function of class i is (Eq. 8)
 
         f_i(x) = Gamma(m/2 + 1) / (pi^(m/2) tau^m) * (1 - |W'x - W'mu_i| / tau)
 
-    x is an outlier for class i when f_i(x) <= 0, and unknown when it is an outlier for every class.
-    The constant in front is positive, so the sign of ``1 - d / tau`` decides; with m = 512 the constant
-    itself underflows, so it is only ever used as a logarithm (`log_density`).
+    x is an outlier for class i when f_i(x) <= 0, and unknown when it is an outlier for every class. The
+    constant factor is positive, so the sign of ``1 - d / tau`` decides. With m = 512 the factor underflows,
+    so it is only used as a logarithm (`log_density`).
 
-    `fit` learns the metric and tau on the starting classes; `partial_fit` (of `ClassMeansMixin`) then learns
-    samples and classes by updating means alone, as in the paper.
+    `fit` learns the metric, tau and the means of the starting classes. `partial_fit` then learns samples and
+    new classes by updating means only, as in the paper.
 
     Parameters
     ----------
     metric : transformer, optional
-        Maps samples to the space where distances are taken; by default a new `NCMMetric`. One without
-        `partial_fit` stays frozen after `fit`; one with it is refreshed as classes come.
+        Maps samples to the space in which distances are measured; by default a new `NCMMetric`. A metric
+        without `partial_fit` is fixed after `fit`; a metric with `partial_fit` is updated by every batch.
     tau : float or CrossClassValidation, optional
-        The distance from which a class mean no longer claims a sample. By default found by
-        `CrossClassValidation`. Set `tau_` to change it later without fitting again.
+        Distance from a class mean at which a sample becomes an outlier for the class. By default found by
+        `CrossClassValidation`. Set `tau_` to change it without fitting again.
     unknown_label : label, optional
-        What `predict` answers for unknown: by default -1 for numbers and "unknown" for text. The
-        paper's is 0. It can never be a class.
+        Label for unknown samples: by default -1 for numeric labels and "unknown" for strings (the paper
+        uses 0). No class can have this label.
     index : {"auto", "exact", "approximate"}, default="auto"
-        How the nearest mean is searched. "auto" is approximate from 50,000 classes on where faiss is
-        installed (`pip install openworld[scale]`) and the metric stays frozen; see `optimize`.
+        How to search for the nearest mean. "auto" uses approximate search for 50,000 classes or more if
+        faiss is installed (`pip install openworld[scale]`) and the metric is fixed; see `optimize`.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
         The known classes, sorted.
     tau_ : float
-        The threshold in force.
+        The current threshold.
     calibration_ : Calibration or None
-        What cross-class validation found, fold by fold.
+        The result of cross-class validation; None if tau was given.
     metric_ : transformer
         The fitted metric.
     statistics_ : ClassStatistics
-        Counts and sums of the classes in the space of the features.
+        Sample count and feature sum of each class.
     unknown_label_ : label
-        The label for unknown in use.
+        The label for unknown samples.
     class_means_ : ClassMeans
-        Statistics, projected means and the index of these.
+        The statistics, the projected means and their index.
 
     Examples
     --------
@@ -100,7 +100,8 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
     """
 
     calibration_: Calibration | None
-    # With fewer components than features some directions are lost before the metric's space (Theorem 2).
+    # In the metric's space. A metric with fewer components than features ignores some directions of the
+    # feature space, and the accepted region is unbounded along those (Theorem 2).
     accepts_bounded_region = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "metric": [HasMethods(["fit", "transform"]), None],
@@ -133,7 +134,7 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
         y : array of shape (n,)
             Labels: integers, strings or booleans, none of them the unknown label.
         sample_weight : array of shape (n,), optional
-            How often each sample counts, in whole numbers.
+            How often to count each sample; whole numbers.
 
         Returns
         -------
@@ -157,22 +158,22 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
     ) -> Self:
         """Learn samples of known and of new classes: the incremental learning function I_t.
 
-        With W and tau fixed, I_t updates the mean of class i by the n samples x_k that a person labeled
-        as i, and adds a class that is new:
+        W and tau stay fixed. I_t updates the mean of class i with the n samples x_k that a person labeled
+        as i, or adds the class if it is new:
 
             mu_i <- (N_i mu_i + sum_k x_k) / (N_i + n),   N_i <- N_i + n
 
-        No other class changes. A metric that has a `partial_fit` of its own learns the samples too, and all
-        means are projected by it again. On a recognizer that was never fitted this is the same as `fit`.
+        No other class changes. A metric with a `partial_fit` method learns the samples too, and then all
+        means are projected again. On a recognizer that is not fitted yet this is the same as `fit`.
 
         Parameters
         ----------
         X : array of shape (n, D)
         y : array of shape (n,)
         classes : array, optional
-            Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
+            Not needed. For compatibility with scikit-learn: if given, labels outside it are rejected.
         sample_weight : array of shape (n,), optional
-            How often each sample counts, in whole numbers.
+            How often to count each sample; whole numbers.
 
         Returns
         -------
@@ -188,10 +189,10 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
     # -- recognizing ------------------------------------------------------------------------------
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Name the class of each sample, or answer unknown: the recognition function F and detector nu.
+        """Predict the class of each sample, or unknown: recognition function F and novelty detector nu.
 
-        nu(x) = max_i f_i(x) <= 0 makes x unknown; otherwise F(x) = argmax_i f_i(x). As f_i falls with the
-        distance alone, the nearest mean has the largest f_i.
+        With y* = argmax_i f_i(x) (Eq. 6) and nu(x) = [f_y*(x) > 0], F(x) is y* where nu(x) = 1 and unknown
+        where nu(x) = 0 (Eq. 7). f_i depends on the distance only, so y* is the class with the nearest mean.
 
         Parameters
         ----------
@@ -209,12 +210,12 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return ``1 - d / tau`` for every class, shape (n, K), columns as in `classes_`.
 
-        Positive: not an outlier for that class. The largest value decides; 1 is the class mean itself.
+        Positive values mean that the sample is not an outlier for the class; 1 is the class mean itself.
         """
         return np.asarray(1 - _distances(self._known().squared_distances(self._checked(X))) / self.tau_)
 
     def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return ln f_i(x) of Eq. 8 for every class, shape (n, K); minus infinity for outliers."""
+        """Return ln f_i(x) (Eq. 8) for every class, shape (n, K); minus infinity for outliers."""
         m = self._known().index.means.shape[1]
         log_constant = gammaln(m / 2 + 1) - m / 2 * np.log(np.pi) - m * np.log(self.tau_)
         with np.errstate(divide="ignore"):
@@ -223,7 +224,7 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
     def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
         """Return answer, decision, membership and the n nearest classes of each sample, in one pass.
 
-        The membership is the decision ``1 - d / tau``, and 0 for outliers.
+        The membership of a class is ``max(0, 1 - d / tau)``.
 
         Parameters
         ----------
@@ -251,7 +252,7 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
 
     @property
     def tau_(self) -> float:
-        """The threshold in force. It can be set at any time without fitting again."""
+        """The current threshold. It can be set at any time without fitting again."""
         return self._tau
 
     @tau_.setter
@@ -260,20 +261,20 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
 
     @property
     def threshold_(self) -> float:
-        """The threshold in force: `tau_`."""
+        """The current threshold, `tau_`."""
         return self.tau_
 
     def recalibrate(
         self, X: ArrayLike, y: ArrayLike, calibration: CrossClassValidation | None = None
     ) -> Self:
-        """Find tau again on labeled samples of known classes; metric and means stay.
+        """Find tau again on labeled samples of known classes; the metric and the means do not change.
 
         Parameters
         ----------
         X : array of shape (n, D)
-            Samples that the class means were preferably not learned from.
+            Preferably samples that were not used to learn the class means.
         y : array of shape (n,)
-            The unknown label marks samples of no class (known unknowns), which are to be rejected.
+            Known classes, or the unknown label for samples that should be rejected (known unknowns).
         calibration : CrossClassValidation, optional
             By default the one given as `tau`.
         """
@@ -284,14 +285,16 @@ class NearestNonOutlier(ClassMeansMixin, ClassifierMixin, BaseEstimator):  # typ
         return self
 
     def relax_threshold(self, X: ArrayLike, y: ArrayLike, share: float = 0.1) -> None:
-        """Move tau a share of the way to samples of known classes that are still rejected.
+        """Increase tau toward samples of known classes that are still rejected.
 
         Parameters
         ----------
         X : array of shape (n, D)
+            Samples that were rejected by mistake.
         y : array of shape (n,)
-            The right labels of samples that were rejected by mistake.
+            Their true labels.
         share : float, default=0.1
+            How much of the missing distance each sample adds to tau.
         """
         own = known_codes(self.classes_, y)
         decisions = self.decision_function(X)[np.arange(len(own)), own]

@@ -1,14 +1,15 @@
-"""The recognizer protocol: what the service, the evaluation and distributed learning ask of a recognizer."""
+"""The recognizer protocol: what the service, the evaluation and distributed learning rely on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from openworld.index.growing_rows import Restorer
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.threshold import Objective
 
@@ -17,26 +18,27 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """All that a recognizer says about n samples, computed in one pass.
+    """A recognizer's full answer for n samples, computed in one pass.
 
     Attributes
     ----------
     labels : array of shape (n,)
-        The class, or the unknown label; as `predict` returns them.
+        Class or unknown label of each sample, as returned by `predict`.
     accepted : bool array of shape (n,)
-        False where the answer is unknown.
+        False where the sample is unknown.
     decision : array of shape (n,)
-        The largest decision of each sample. Positive accepts, except for recognizers that always accept.
+        The largest value of `decision_function`. A sample is accepted where it is positive, or always by a
+        recognizer that never rejects.
     membership : array of shape (n,)
-        How likely the sample is of the class with the largest decision, from 0 to 1.
+        Membership, from 0 to 1, of the class with the largest decision.
     nearest : array of shape (n, k)
         The k nearest classes, nearest first.
     distances : array of shape (n, k)
-        The distances to these, ascending.
+        Distances to the nearest classes, ascending.
     memberships : array of shape (n, k)
-        How likely the sample is of each of these, from 0 to 1.
+        Memberships, from 0 to 1, of the nearest classes.
     threshold : float
-        The threshold in force, `threshold_` of the recognizer.
+        The recognizer's `threshold_`.
     """
 
     labels: NDArray[Any]
@@ -53,14 +55,14 @@ class Judgement:
 
 
 class Recognizer(Protocol):
-    """What every recognizer has, the baselines too.
+    """Protocol of every recognizer, including the baselines.
 
     Attributes
     ----------
     accepts_bounded_region : bool
-        Whether the answer far from all data is unknown, in every direction.
+        Whether samples far from all data are unknown, in every direction.
     calibrates_itself : bool
-        Whether the threshold follows what is learned. Otherwise `fit` finds it once, on samples held out.
+        Whether learning updates the threshold. Otherwise `fit` sets it once, on held-out samples.
     """
 
     accepts_bounded_region: bool
@@ -75,7 +77,7 @@ class Recognizer(Protocol):
 
     @property
     def threshold_(self) -> float:
-        """The threshold in force, in the recognizer's own unit."""
+        """The current threshold, on the recognizer's own scale."""
         ...
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -91,7 +93,7 @@ class Recognizer(Protocol):
         ...
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
-        """Return the decision on every class, shape (n, K)."""
+        """Return the decision value of every class, shape (n, K)."""
         ...
 
     def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
@@ -99,44 +101,45 @@ class Recognizer(Protocol):
         ...
 
     def refresh(self) -> Self:
-        """Compute now what the next prediction would compute first.
+        """Compute now what the next prediction would otherwise compute first.
 
-        Afterwards predictions change nothing in the model, so that many threads may make them.
+        After that, predictions do not modify the model, so several threads may predict at the same time.
         """
         ...
 
 
 class EditableRecognizer(Recognizer, Protocol):
-    """A recognizer whose classes can be corrected and whose models can be added: one that can be served.
+    """Protocol of recognizers that can be served: classes can be corrected, and models can be added.
 
     Attributes
     ----------
     keeps_samples : bool
-        Whether it keeps samples of its classes (`reservoir_`), and a metric that can be made without them.
+        Whether the recognizer keeps samples of its classes (`reservoir_`) and can compute its metric without
+        them.
     """
 
     keeps_samples: bool
 
     @property
     def statistics_(self) -> ClassStatistics:
-        """What was learned about the classes."""
+        """Counts and sums of the classes."""
         ...
 
     @property
     def metric_(self) -> Any:
-        """The metric in use: its `transform` maps samples to the space where distances are taken."""
+        """The current metric. Its `transform` maps samples to the space in which distances are measured."""
         ...
 
     def class_mean(self, label: Any) -> Floats:
-        """Return a point in feature space that stands for a class, shape (D,)."""
+        """Return the point in feature space that represents a class, shape (D,)."""
         ...
 
     def nearest_classes(self, X: ArrayLike, n: int = 5) -> tuple[NDArray[Any], NDArray[np.floating[Any]]]:
-        """Return labels of and distances to the n nearest classes, shapes (n_samples, n)."""
+        """Return the labels of the n nearest classes and the distances to them, shapes (n_samples, n)."""
         ...
 
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Take into account samples of known classes that were rejected by mistake and learned since."""
+        """Adjust the threshold to samples of known classes that were rejected by mistake and then learned."""
         ...
 
     def forget_class(self, label: Any) -> None:
@@ -144,45 +147,52 @@ class EditableRecognizer(Recognizer, Protocol):
         ...
 
     def rename_class(self, old: Any, new: Any) -> None:
-        """Give a class another name that no class has yet."""
+        """Rename a class. No other class may have the new name."""
         ...
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
-        """Make one class of several."""
+        """Merge several classes into one."""
         ...
 
-    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
-        """Return a function that undoes the next change of these classes, to the last bit.
+    def refresh(self, like: Self | None = None) -> Self:
+        """Compute now what the next prediction would compute first.
 
-        The functions of several changes are called in the reverse order.
+        `like` is a refreshed model that has learned the same: what it has computed may be copied.
+        """
+        ...
+
+    def restorer(self, labels: Iterable[Any]) -> Restorer:
+        """Return a function that undoes the next change to these classes exactly, to the last bit.
+
+        To undo several changes, call their functions in reverse order.
         """
         ...
 
     def without_classes(self) -> Self:
-        """Return a copy that knows no class yet, to learn a part on another machine."""
+        """Return a copy without classes, to learn part of the data on another machine."""
         ...
 
     def __add__(self, other: Self) -> Self: ...
 
 
 class AdjustableRecognizer(EditableRecognizer, Protocol):
-    """A recognizer with an operating point: its threshold follows an objective and known unknowns."""
+    """Protocol of recognizers with an operating point: an objective and known unknowns set the threshold."""
 
     objective: Objective
 
     def set_objective(self, objective: Objective) -> Self:
-        """Move the operating point."""
+        """Change the operating point."""
         ...
 
     def with_objective(self, objective: Objective) -> Self:
-        """Return the model at another operating point, to compare."""
+        """Return a copy of the model at another operating point."""
         ...
 
     def learn_unknown(self, X: ArrayLike) -> Self:
-        """Learn samples that are of no class."""
+        """Learn samples that belong to no class."""
         ...
 
 
 def is_adjustable(recognizer: Recognizer) -> TypeGuard[AdjustableRecognizer]:
-    """Tell whether a recognizer has an operating point that can be moved."""
+    """Return whether a recognizer has an operating point that can be changed."""
     return hasattr(type(recognizer), "set_objective")

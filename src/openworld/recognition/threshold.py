@@ -1,4 +1,4 @@
-"""tau by cross-class validation: some known classes play unknown, and tau must tell them apart."""
+"""Choosing tau by cross-class validation: some training classes are treated as unknown."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.validation import as_float, check_labels, stratified_draw
 
 Floats = NDArray[np.float64]
-# Squared distances to the known means -> how far samples lie outside each class.
+# Maps squared distances to the known means to the value that is compared with tau.
 Outlyingness = Callable[[NDArray[np.floating[Any]]], Floats]
 
 
 class Objective(Protocol):
-    """What a threshold is to reach.
+    """What a threshold is optimized for.
 
-    An objective with a true attribute `named_right` counts a known sample as accepted only where it is named
-    right too; the others count every known sample that is accepted.
+    If an objective has a true attribute `named_right`, only correctly classified known samples count as
+    accepted; otherwise every accepted known sample does.
     """
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
-        """Judge every possible cut at once; larger is better, minus infinity is not allowed.
+        """Return the value of every possible cut; larger is better, minus infinity is not allowed.
 
         Parameters
         ----------
         known, unknown : arrays of shape (n_cuts,)
-            How many known and how many unknown samples each cut accepts, both ascending.
+            Number of known and of unknown samples that each cut accepts, both ascending.
         n_known, n_unknown : int
-            How many there are.
+            Number of known and of unknown samples.
         """
         ...
 
 
 @dataclass(frozen=True)
 class F1:
-    """F1 of accepting the known, while at least a share `min_recall` of the known stays accepted.
+    """Maximize F1 while accepting at least a share `min_recall` of the known samples.
 
-    ``F1 = 2 k / (k + u + N)`` for k of N known and u unknown samples accepted. The authors used
-    `min_recall` = 0.9; 0 gives plain F1.
+    ``F1 = 2 k / (k + u + N)`` where k of N known samples and u unknown samples are accepted. The authors
+    used `min_recall` = 0.9; 0 gives plain F1.
     """
 
     min_recall: float = 0.9
@@ -57,13 +57,13 @@ class F1:
         return f"f1={self.min_recall:g}"
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
-        """Return F1 where the recall is reached."""
+        """Return F1 for cuts that reach the minimum recall."""
         return np.where(known / n_known >= self.min_recall, 2 * known / (known + unknown + n_known), -np.inf)
 
 
 @dataclass(frozen=True)
 class FalseAcceptRate:
-    """Accept as many of the known as possible while at most a share `rate` of the unknown is accepted."""
+    """Accept as many known samples as possible while accepting at most a share `rate` of the unknown ones."""
 
     rate: float = 0.05
 
@@ -71,13 +71,13 @@ class FalseAcceptRate:
         return f"far={self.rate:g}"
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
-        """Return the number of known samples accepted where few enough unknown ones are."""
+        """Return the number of accepted known samples for cuts that keep the false accept rate."""
         return np.where(unknown / n_unknown <= self.rate, known, -np.inf)
 
 
 @dataclass(frozen=True)
 class KnownRecall:
-    """Accept as few of the unknown as possible while at least a share `recall` of the known is accepted."""
+    """Accept as few unknown samples as possible while accepting a share `recall` of the known ones."""
 
     recall: float = 0.95
 
@@ -85,15 +85,16 @@ class KnownRecall:
         return f"recall={self.recall:g}"
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
-        """Return minus the number of unknown samples accepted where enough known ones are."""
+        """Return minus the number of accepted unknown samples for cuts that reach the recall."""
         return np.where(known / n_known >= self.recall, -unknown, -np.inf)
 
 
 @dataclass(frozen=True)
 class MinOpenWorldError:
-    """The smallest open-world error (Eq. 9): many of the known named right, few of the unknown accepted.
+    """Minimize the open-world error (Eq. 9).
 
-    A known sample that is named wrong is an error whether it is accepted or not, so it does not count.
+    A misclassified known sample is an error whether it is accepted or rejected, so only correctly classified
+    known samples count.
     """
 
     named_right = True
@@ -102,7 +103,7 @@ class MinOpenWorldError:
         return "error"
 
     def value(self, known: Floats, unknown: Floats, n_known: int, n_unknown: int) -> Floats:
-        """Return 1 minus the open-world error."""
+        """Return 1 minus the open-world error (Eq. 9)."""
         return np.asarray(known / n_known - unknown / n_unknown)
 
 
@@ -110,14 +111,14 @@ OpenWorldError = MinOpenWorldError  # deprecated: it is an objective, not an exc
 
 
 def parse_objective(text: str) -> Objective:
-    """Return the objective that a word stands for: ``error``, ``f1``, ``far=0.05`` or ``recall=0.95``.
+    """Parse an objective: ``error``, ``f1``, ``far=0.05`` or ``recall=0.95``.
 
-    - ``error``: the smallest open-world error, which weighs known and unknown samples alike
-    - ``f1``, ``f1=0.9``: the best F1, while at least that share of the known samples stays accepted
-    - ``far=0.05``: as many known samples as possible, while at most that share of the unknown is accepted
-    - ``recall=0.95``: as few unknown samples as possible, while at least that share of the known is accepted
+    - ``error``: minimize the open-world error, which weights known and unknown samples equally
+    - ``f1``, ``f1=0.9``: maximize F1 while accepting at least that share of the known samples
+    - ``far=0.05``: accept as many known samples as possible and at most that share of the unknown ones
+    - ``recall=0.95``: accept as few unknown samples as possible and at least that share of the known ones
 
-    ``str(objective)`` gives the word back.
+    ``str(objective)`` is the inverse.
     """
     word, _, number = text.strip().lower().partition("=")
     kinds: dict[str, Callable[..., Objective]] = {"f1": F1, "far": FalseAcceptRate, "recall": KnownRecall}
@@ -129,7 +130,7 @@ def parse_objective(text: str) -> Objective:
             raise ValueError
     except ValueError:
         raise ValueError(
-            f"There is no objective {text!r}. Give error, f1, far=0.05 or recall=0.95, shares from 0 to 1."
+            f"There is no objective {text!r}. Use error, f1, far=0.05 or recall=0.95; shares are 0 to 1."
         ) from None
     return kinds[word](*share)
 
@@ -142,21 +143,20 @@ def best_threshold(
     *,
     slack: float = 0.0,
 ) -> tuple[float, float]:
-    """Find the threshold that is exactly optimal: accept what is below it.
+    """Find the optimal threshold exactly; values below it are accepted.
 
-    One sort and one sweep, O(n log n): only the order of the values matters, so one cut between every
-    two neighboring distinct values is all there is to try. The threshold is put in the middle of
-    its gap; of equally good cuts the one that accepts least is taken.
+    One sort and one sweep, O(n log n), try a cut between every two neighboring distinct values. The threshold
+    is the middle of the gap. Among equally good cuts, the one that accepts the fewest samples wins.
 
     Parameters
     ----------
     known, unknown : arrays
-        How outlying the known and the unknown samples are, for example their distances.
+        Outlyingness of the known and of the unknown samples, for example their distances.
     objective : Objective
     right : bool array, default=True
-        Which of the known samples would be named right.
+        Whether each known sample would be classified correctly.
     slack : float, default=0
-        Of all cuts whose value is at most this much below the best, the one that accepts least is taken.
+        Treat cuts as equally good if their values are at most this much below the best.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def best_threshold(
     values = objective.value(accepted_known, accepted_unknown, n_known, unknown.size)
     best = int(np.argmax(values >= values.max() - slack))
     if values[best] == -np.inf:
-        raise ValueError(f"No threshold reaches what {objective!r} asks for.")
+        raise ValueError(f"No threshold satisfies {objective!r}.")
     if best == 0:
         threshold = cuts[0]
     elif best == len(cuts):
@@ -191,7 +191,7 @@ def best_threshold(
 
 @dataclass(frozen=True)
 class Calibration:
-    """What cross-class validation found, fold by fold, so that a person sees how sure it is.
+    """Result of cross-class validation, with the values of every fold to show how much they vary.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class Calibration:
     fold_taus, fold_values : tuple of float
         The optimal threshold of each fold, and the value of the objective there.
     fold_known_accepted, fold_unknown_rejected : tuple of float
-        Share of the known samples accepted and of the unknown ones rejected at the fold's threshold.
+        Share of known samples accepted, and of unknown samples rejected, at the fold's threshold.
     """
 
     tau: float
@@ -223,26 +223,26 @@ def check_tau(tau: Any) -> float:
 
 
 class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
-    """Find tau by letting some of the training classes play unknown, over several folds.
+    """Find tau by treating some of the training classes as unknown, over several folds.
 
-    The samples held out for it take no part in learning the metric and the means that they are
-    judged with, as in the paper, where tau is estimated on validation data.
+    tau is found on held-out samples that were not used to learn the metric and the means, as in the paper,
+    which estimates tau on validation data.
 
     Parameters
     ----------
     objective : Objective, default=F1(min_recall=0.9)
-        What tau is to reach: `F1`, `FalseAcceptRate`, `KnownRecall`, `MinOpenWorldError`, or your own.
+        `F1`, `FalseAcceptRate`, `KnownRecall`, `MinOpenWorldError`, or your own.
     n_folds : int, default=3
         Number of random splits of the classes; tau is the average of their optima.
     known_fraction : float, default=0.66
-        Share of the classes that stay known in each fold.
+        Share of the classes that are known in each fold.
     validation_fraction : float, default=0.2
-        Share of each class's samples held out to judge with; a class of one sample is not judged.
+        Share of each class's samples to hold out. A class with a single sample has none held out.
     random_state : int, RandomState or None, default=0
 
     Notes
     -----
-    The defaults of objective, folds and fraction are those that the authors used.
+    The defaults of `objective`, `n_folds` and `known_fraction` are those of the authors.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -269,7 +269,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def held_out(self, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Choose the samples to judge with: a share of each class, leaving at least one to learn from."""
+        """Choose the samples to hold out: a share of each class, leaving at least one to learn from."""
         self._validate_params()
         order = check_random_state(self.random_state).permutation(len(codes))
         return stratified_draw(codes, self.validation_fraction, order)
@@ -285,19 +285,19 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         outlyingness : callable
-            Given which classes are known, of shape (K,), returns how far each held-out sample lies
-            outside each of these when only they are known, of shape (n, number of known classes).
+            Takes a mask of the known classes, shape (K,), and returns the outlyingness of each held-out
+            sample for each known class, shape (n, number of known classes).
         codes : array of shape (n,)
-            The class of each held-out sample, below `n_classes`; -1 for one of no class, always unknown.
+            The class of each held-out sample, below `n_classes`; -1 for a sample that is always unknown.
         n_classes : int
         """
         self._validate_params()
         judged = np.unique(codes[codes >= 0])
         if len(judged) < 2:
             raise ValueError(
-                "Cross-class validation needs at least 2 classes with 2 samples each, one class to play "
-                f"known and one to play unknown; got {len(judged)} such class(es). Give more classes or "
-                "samples, or set tau to a number."
+                "Cross-class validation needs at least 2 classes with 2 samples each, one to treat as known "
+                f"and one as unknown; got {len(judged)} such class(es). Give more classes or samples, or set "
+                "tau to a number."
             )
         random_state = check_random_state(self.random_state)
         n_known = int(np.clip(round(self.known_fraction * len(judged)), 1, len(judged) - 1))
@@ -326,7 +326,7 @@ class CrossClassValidation(BaseEstimator):  # type: ignore[misc]
 
 
 def calibrator_of(tau: Any) -> CrossClassValidation | None:
-    """Return the calibration that a parameter `tau` asks for; None where tau is a number."""
+    """Return the calibrator that the parameter `tau` selects; None if tau is a number."""
     if tau is None:
         return CrossClassValidation()
     if hasattr(tau, "held_out"):
@@ -340,8 +340,8 @@ def fit_metric_and_tau(
 ) -> tuple[Any, float, Calibration | None]:
     """Learn the metric W and the threshold tau on the starting classes.
 
-    The samples on which tau is found take no part in learning the metric and the means that they are judged
-    with. A metric that learns batch by batch is given them afterwards.
+    tau is found on held-out samples that were not used to learn the metric and the means. A metric with
+    `partial_fit` learns the held-out samples afterwards.
 
     Parameters
     ----------
@@ -351,12 +351,12 @@ def fit_metric_and_tau(
     samples : array of shape (n, D)
     labels : array of shape (n,)
     outlyingness : callable
-        Given squared distances to the known means, returns what is compared with tau.
+        Maps squared distances to the known means to the value that is compared with tau.
 
     Returns
     -------
     metric, tau, calibration
-        The calibration is None where tau is a number.
+        The calibration is None if tau is a number.
     """
     calibrator = calibrator_of(tau)
     if calibrator is None:
@@ -367,7 +367,7 @@ def fit_metric_and_tau(
     means = ClassStatistics("none").add(samples[~held], codes[~held]).means
     squared: NDArray[np.floating[Any]] = np.empty((0, len(means)))
     if held.any():
-        # In float64, whatever the type of the samples: tau is found among values that differ little.
+        # float64 even for float32 samples: tau is chosen among values that differ little.
         projected = np.asarray(metric.transform(as_float(samples[held])), dtype=np.float64)
         index = ExactIndex(np.asarray(metric.transform(means), dtype=np.float64))
         squared = index.squared_distances(projected)
@@ -383,18 +383,18 @@ def find_tau(
     codes: NDArray[np.intp],
     outlyingness: Outlyingness,
 ) -> tuple[float, Calibration]:
-    """Find tau on samples of known classes, given their squared distances to all class means."""
+    """Find tau on labeled samples, given their squared distances to all class means."""
     check_consistent_length(squared_distances, codes)
     found = calibrator.find(
         lambda known: outlyingness(squared_distances[:, known]), codes, squared_distances.shape[1]
     )
-    # Where every sample coincides with its class mean the best threshold is 0; tau must be positive.
+    # If every sample equals its class mean, the best threshold is 0; tau must be positive.
     return max(found.tau, float(np.finfo(np.float32).tiny)), found
 
 
 def known_codes(classes: NDArray[Any], y: ArrayLike, unknown_label: Any = None) -> NDArray[np.intp]:
-    """Return the positions of labels in the sorted classes; -1 for the unknown label, where one is given."""
+    """Return the position of each label in the sorted classes, or -1 for the unknown label if given."""
     unknown = np.asarray((labels := check_labels(y)) == unknown_label)
     if not np.isin(labels[~unknown], classes).all():
-        raise ValueError("recalibrate needs samples of known classes only; teach the others first.")
+        raise ValueError("y has labels that are not known classes. Learn them first, or leave them out.")
     return np.where(unknown, -1, np.searchsorted(classes, labels))

@@ -1,4 +1,4 @@
-"""Checks of samples and labels: one kind of label per model, and an unknown label that no class can have."""
+"""Validation of samples and labels: a model has one kind of label, and no class has the unknown label."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _kind_of_value(value: object) -> str:
 
 
 def label_kind(labels: Any) -> str:
-    """Name the kind of the labels: boolean, integer, float, string or bytes.
+    """Return the kind of the labels: boolean, integer, float, string or bytes.
 
     Raises
     ------
     TypeError
-        If the labels are of more than one kind, or of a kind that cannot name a class.
+        If the labels are of several kinds, or of a kind that cannot be a class label.
     """
-    # A list is looked at value by value: as an array, ["cat", 3] would silently become two strings.
+    # Lists are checked value by value, because as an array ["cat", 3] would silently become two strings.
     array = labels if isinstance(labels, np.ndarray) else np.asarray(labels)
     by_value = array.dtype.kind == "O" or isinstance(labels, list | tuple)
     if by_value:
@@ -58,15 +58,15 @@ def label_kind(labels: Any) -> str:
         )
     if kinds and kinds[0] not in _DEFAULT_UNKNOWN:
         raise TypeError(
-            f"Unknown label type: {kinds[0]}. A class is named by an integer, a string or a boolean."
+            f"Unknown label type: {kinds[0]}. A class label must be an integer, a string or a boolean."
         )
     return kinds[0] if kinds else "integer"
 
 
 def check_labels(y: Any) -> NDArray[Any]:
-    """Return the labels as a one-dimensional array of a single kind, or say what is wrong with them."""
+    """Return the labels as a one-dimensional array of a single kind, or raise an error."""
     kind = label_kind(y) if isinstance(y, list | tuple) and np.ndim(y) == 1 else None
-    # As an array first: column_or_1d by itself makes floats of pandas' nullable integers and booleans.
+    # Convert first: column_or_1d would turn pandas' nullable integers and booleans into floats.
     array = np.asarray(y)
     labels: NDArray[Any] = column_or_1d(array.astype(object) if array.dtype.kind == "T" else array, warn=True)
     kind = kind or label_kind(labels)
@@ -76,14 +76,12 @@ def check_labels(y: Any) -> NDArray[Any]:
         assert_all_finite(labels, input_name="y")
         if not np.all(labels == np.floor(labels)):
             raise ValueError(
-                "Unknown label type: continuous. A class is named by a whole number or a string, "
-                "not by a measured value."
+                "Unknown label type: continuous. A class label must be a whole number or a string, "
+                "not a measured value."
             )
-    # Larger integers would become floats in some arrays, where neighboring values are equal.
+    # numpy may convert larger integers to floats, which cannot tell neighboring values apart.
     if kind == "integer" and labels.size and not _fits_int64(labels):
-        raise ValueError(
-            "Integer labels must fit into a signed 64-bit integer; name such classes by strings."
-        )
+        raise ValueError("Integer labels must fit into a signed 64-bit integer. Use strings for larger ones.")
     return labels
 
 
@@ -92,7 +90,7 @@ def _fits_int64(labels: NDArray[Any]) -> bool:
 
 
 def as_key(label: Any) -> Hashable:
-    """Return the label as the plain Python value under which a class is stored."""
+    """Return the label as a plain Python value, the form in which classes are stored."""
     key: Hashable = label.item() if isinstance(label, np.generic) else label
     return key
 
@@ -108,15 +106,15 @@ def default_unknown_label(labels: ArrayLike) -> int | float | str | bytes:
 
 
 def check_unknown_label(unknown_label: Any, classes: NDArray[Any]) -> None:
-    """Refuse an unknown label that is a class, or that is of another kind than the classes."""
+    """Raise an error if the unknown label is a class, or is of another kind than the classes."""
     if np.ndim(unknown_label) != 0:
-        raise TypeError(f"unknown_label must be one plain label; got {unknown_label!r}.")
+        raise TypeError(f"unknown_label must be a single label; got {unknown_label!r}.")
     kind, class_kind = label_kind([unknown_label]), label_kind(classes)
     if kind == "float" and np.isnan(unknown_label):
-        raise ValueError("unknown_label cannot be NaN, which equals nothing, not even itself.")
+        raise ValueError("unknown_label cannot be NaN, because NaN does not equal itself.")
     if kind != class_kind and not {kind, class_kind} <= {"boolean", "integer", "float"}:
         raise TypeError(
-            f"unknown_label={unknown_label!r} cannot stand beside {class_kind} class labels: "
+            f"unknown_label={unknown_label!r} cannot be combined with {class_kind} class labels: "
             "use a string with string labels and a number with numbers."
         )
     if np.any(classes == unknown_label):
@@ -129,7 +127,7 @@ def check_unknown_label(unknown_label: Any, classes: NDArray[Any]) -> None:
 def answers(classes: NDArray[Any], positions: NDArray[np.intp], unknown_label: Any) -> NDArray[Any]:
     """Turn positions in `classes` into labels; position -1 becomes the unknown label.
 
-    Unknown is put in even when no sample needs it, so the answer's type does not depend on the samples.
+    The dtype always has room for the unknown label, so it does not depend on the samples.
     """
     if classes.dtype.kind == "b":
         classes = classes.astype(object)
@@ -141,10 +139,10 @@ def answers(classes: NDArray[Any], positions: NDArray[np.intp], unknown_label: A
 def start_training(
     recognizer: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Check the samples of the starting classes and settle what unknown is called.
+    """Validate the samples of the starting classes and set `unknown_label_`.
 
-    The samples keep their type, so that a large array of small integers is not copied. Sets
-    `unknown_label_` and what scikit-learn keeps about the features.
+    The samples keep their dtype, so that a large array of small integers is not copied. Also sets
+    scikit-learn's attributes about the features, such as `n_features_in_`.
     """
     samples, labels = _validate(recognizer, X, y, sample_weight, reset=True)
     classes = np.unique(labels)
@@ -164,9 +162,9 @@ def _check_classes(recognizer: Any, labels: NDArray[Any]) -> None:
 def split_unknown(
     recognizer: Any, samples: NDArray[Any], labels: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return samples and labels of classes, and the samples with the unknown label.
+    """Return the samples and labels of classes, and separately the samples with the unknown label.
 
-    Only a recognizer with a true parameter `learn_unknowns` may have any.
+    If the recognizer's `learn_unknowns` is not set, nothing is separated.
     """
     unknown = np.asarray(labels == recognizer.unknown_label_)
     if not getattr(recognizer, "learn_unknowns", False) or not unknown.any():
@@ -180,24 +178,24 @@ def continue_training(
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Check further samples against what the recognizer was started with."""
+    """Validate further samples for a recognizer that is already fitted."""
     samples, labels = _validate(recognizer, X, y, sample_weight, reset=False)
     _check_classes(recognizer, labels)
     return samples, labels
 
 
 def check_announced(y: ArrayLike, classes: ArrayLike | None) -> None:
-    """Refuse labels outside `classes`, where scikit-learn gives such a list."""
+    """Raise an error if `classes` (an argument that scikit-learn may pass) lacks a label of y."""
     if classes is not None and not np.isin(np.unique(check_labels(y)), np.asarray(classes)).all():
-        raise ValueError("y holds a label that is not in `classes`; leave `classes` out.")
+        raise ValueError("y contains a label that is not in `classes`. `classes` is optional: leave it out.")
 
 
 def check_range(samples: NDArray[Any]) -> None:
-    """Refuse values that float32 cannot hold."""
+    """Raise an error if values exceed the range of float32."""
     if samples.dtype.kind == "f" and max(samples.max(), -samples.min()) > np.finfo(np.float32).max:
         raise ValueError(
-            f"X holds values beyond {np.finfo(np.float32).max:.2g}, too large to learn from: look for wrong "
-            "values in X."
+            f"X contains values beyond {np.finfo(np.float32).max:.2g}, too large to learn from. Check X for "
+            "wrong values."
         )
 
 
@@ -223,10 +221,10 @@ def stratified_draw(codes: NDArray[np.intp], fraction: float, order: NDArray[np.
 
 
 def rank_in_class(codes: NDArray[np.intp], order: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return how many samples of its class come before each sample in an order of all samples.
+    """Return, for each sample, how many samples of its class come before it in the given order.
 
-    With a random order, ``rank_in_class(codes, order) < wanted[codes]`` draws `wanted` samples of each
-    class. (scikit-learn's stratified splitters draw shares of the whole, and refuse classes of one sample.)
+    With a random order, ``rank_in_class(codes, order) < wanted[codes]`` draws `wanted` samples of each class.
+    (scikit-learn's stratified splitters draw shares of the whole and reject classes with a single sample.)
     """
     counts = np.bincount(codes)
     ranks = np.empty(len(codes), dtype=np.intp)
@@ -236,15 +234,15 @@ def rank_in_class(codes: NDArray[np.intp], order: NDArray[np.intp]) -> NDArray[n
 
 
 def as_float(X: NDArray[Any]) -> NDArray[Any]:
-    """Return float64, or float32 for what float32 holds exactly."""
+    """Convert to float32 if that is exact for the dtype, otherwise to float64."""
     return X.astype(np.float32 if np.can_cast(X.dtype, np.float32) else np.float64, copy=False)
 
 
 @contextmanager
 def unchanged_on_error(recognizer: Any) -> Iterator[None]:
-    """Put every attribute back when learning fails.
+    """Restore all attributes of the recognizer if the block raises an error.
 
-    This undoes assignments alone: what the attributes refer to must not be changed in place.
+    This undoes assignments only; the block must not modify the attributes' values in place.
     """
     before = dict(vars(recognizer))
     try:
@@ -272,12 +270,11 @@ def _validate(
 def _repeated(
     samples: NDArray[Any], labels: NDArray[Any], sample_weight: ArrayLike
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Repeat each sample as often as its weight says: what a weight means for means and calibration alike."""
+    """Repeat each sample as often as its weight says, so that means and calibration use the weights alike."""
     weights = _check_sample_weight(sample_weight, samples, ensure_non_negative=True)
     if not np.all(weights == np.floor(weights)):
         raise ValueError(
-            "sample_weight must hold whole numbers, which say how often each sample counts; samples that are "
-            "not to count have the weight 0."
+            "sample_weight must contain whole numbers: how often to count each sample, or 0 to ignore it."
         )
     times = weights.astype(np.intp)
     if not times.any():

@@ -1,4 +1,4 @@
-"""Micro-batching: requests that come at the same time share one matrix product."""
+"""Micro-batching: concurrent requests share one matrix product."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from openworld.service.world import World
 from openworld.store.records import SampleContent
 
 _MAX_ROWS = 256
-_FEW_REQUESTS = 8  # so few are recognized in little more time than one
+_FEW_REQUESTS = 8  # a batch of this size takes little longer than one request
 _NO_ITEM = SampleContent()
 
 
-@dataclass(eq=False, slots=True)  # frozen, one takes five times as long to make
-class _Order:
-    """The samples of one request, and the future of its answer."""
+@dataclass(eq=False, slots=True)  # not frozen: creating a frozen instance takes five times as long
+class _Request:
+    """A queued request: its samples, its options and the future of its response."""
 
     X: NDArray[Any]
     items: Sequence[SampleContent]
@@ -32,19 +32,19 @@ class _Order:
     nearest: int
     reply: asyncio.Future[bytes]
 
-    def goes_with(self, other: _Order) -> bool:
+    def can_share_batch(self, other: _Request) -> bool:
         return self.remember == other.remember and self.X.dtype == other.X.dtype
 
 
-_Reply = tuple[_Order, bytes | BaseException]
+_Reply = tuple[_Request, bytes | BaseException]
 
 
 class Batcher:
-    """Collects the requests that wait while a batch is recognized, and makes them the next batch.
+    """Collects the requests that arrive while a batch is recognized into the next batch.
 
-    Nothing waits for a batch to fill up: one request alone is recognized at once. Batches are recognized, and
-    their answers written as JSON, in a thread of their own, so that the event loop goes on. Requests with
-    samples to store are answered once these are stored; neither the others nor the next batch wait for that.
+    No request waits for a batch to fill up: a single request is recognized at once. A worker thread
+    recognizes the batches and serializes the answers, so the event loop is not blocked. Requests with samples
+    to store are answered once these are stored; the other requests and the next batch do not wait for that.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Batcher:
 
     def __init__(self, world: World, observe: Callable[[RecognitionResult], None]) -> None:
         self._recognition, self._observe = world.recognition, observe
-        self._waiting: list[_Order] = []
+        self._waiting: list[_Request] = []
         self._working = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="openworld-recognition")
         self.n_features = world.model.n_features
@@ -73,82 +73,85 @@ class Batcher:
         Raises
         ------
         Refused
-            If they cannot be samples of the model.
+            If the samples do not fit the model, or there are none.
         """
         if X.ndim != 2 or X.shape[1] != self.n_features or not len(X):
-            as_features(X, self.n_features)  # says what is wrong
+            as_features(X, self.n_features)  # raises with the reason
             raise Refused("No samples were given.")
         loop = asyncio.get_running_loop()
         items = [_NO_ITEM] * len(X) if items is None else items
-        order = _Order(X, items, remember, nearest, loop.create_future())
-        self._waiting.append(order)
+        request = _Request(X, items, remember, nearest, loop.create_future())
+        self._waiting.append(request)
         if not self._working:
             self._start(loop)
-        return await order.reply
+        return await request.reply
 
     def close(self) -> None:
         """Finish the current batch."""
         self._threads.shutdown()
 
     def _start(self, loop: asyncio.AbstractEventLoop, n_answered: int = 0) -> None:
-        """Hand requests that wait to the thread: half of those that come and go, or all where these are few.
+        """Submit the next batch: half of the active requests, or all of them if they are few.
 
-        So while one half is recognized, the event loop answers the other half and receives what its clients
-        send next. In one batch, they would take turns.
+        Active requests are those that wait and those just answered. While the thread recognizes one half, the
+        event loop answers the other half and receives the next requests of its clients. With a single batch,
+        thread and event loop would wait for each other.
         """
         self._working = True
         most = max(_FEW_REQUESTS, -(-(len(self._waiting) + n_answered) // 2))
         self._threads.submit(self._work, loop, self._next_batch(most))
 
-    def _next_batch(self, most: int) -> list[_Order]:
+    def _next_batch(self, most: int) -> list[_Request]:
         first, n_rows = self._waiting[0], 0
-        orders: list[_Order] = []
-        left: list[_Order] = []
-        for order in self._waiting:
-            fits = len(orders) < most and n_rows + len(order.X) <= _MAX_ROWS
-            if order.goes_with(first) and (fits or not orders):
-                orders.append(order)
-                n_rows += len(order.X)
+        requests: list[_Request] = []
+        remaining: list[_Request] = []
+        for request in self._waiting:
+            fits = len(requests) < most and n_rows + len(request.X) <= _MAX_ROWS
+            if request.can_share_batch(first) and (fits or not requests):
+                requests.append(request)
+                n_rows += len(request.X)
             else:
-                left.append(order)
-        self._waiting = left
-        return orders
+                remaining.append(request)
+        self._waiting = remaining
+        return requests
 
-    def _work(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> None:
-        replies = self._replies(loop, orders)
-        loop.call_soon_threadsafe(self._finish, loop, replies, len(orders))
+    def _work(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request]) -> None:
+        replies = self._replies(loop, requests)
+        loop.call_soon_threadsafe(self._finish, loop, replies, len(requests))
 
-    def _replies(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> list[_Reply]:
-        """Return the replies to requests, except to those that wait for the disk: these are sent later."""
+    def _replies(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request]) -> list[_Reply]:
+        """Return the replies to requests; those with samples to store are replied to later."""
         try:
-            return self._recognize(loop, orders)
+            return self._recognize(loop, requests)
         except Exception as error:
-            if len(orders) == 1:
-                return [(orders[0], error)]
-            # Perhaps only one of them fails.
-            return [reply for order in orders for reply in self._replies(loop, [order])]
+            if len(requests) == 1:
+                return [(requests[0], error)]
+            # Retry one by one: perhaps only one of them fails.
+            return [reply for request in requests for reply in self._replies(loop, [request])]
 
-    def _recognize(self, loop: asyncio.AbstractEventLoop, orders: Sequence[_Order]) -> list[_Reply]:
-        X = orders[0].X if len(orders) == 1 else np.concatenate([order.X for order in orders])
-        items = [item for order in orders for item in order.items]
-        result, to_store, stored = self._recognition.start(X, items, remember=orders[0].remember)
+    def _recognize(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request]) -> list[_Reply]:
+        X = requests[0].X if len(requests) == 1 else np.concatenate([request.X for request in requests])
+        items = [item for request in requests for item in request.items]
+        result, to_store, stored = self._recognition.start(X, items, remember=requests[0].remember)
         self._observe(result)
-        ready: list[tuple[_Order, range]] = []
-        waiting: list[tuple[_Order, range]] = []
-        for order, rows in zip(orders, _split(range(len(X)), orders), strict=True):
-            (ready if to_store.isdisjoint(rows) else waiting).append((order, rows))
+        ready: list[tuple[_Request, range]] = []
+        waiting: list[tuple[_Request, range]] = []
+        for request, rows in zip(requests, _split(range(len(X)), requests), strict=True):
+            (ready if to_store.isdisjoint(rows) else waiting).append((request, rows))
 
         def reply_to_waiting(_: object) -> None:
             error = stored.exception()
-            replies = [(order, error or _as_json(result, rows, order.nearest)) for order, rows in waiting]
+            replies = [
+                (request, error or _as_json(result, rows, request.nearest)) for request, rows in waiting
+            ]
             loop.call_soon_threadsafe(_reply, replies)
 
         if waiting:
             stored.add_done_callback(reply_to_waiting)
-        return [(order, _as_json(result, rows, order.nearest)) for order, rows in ready]
+        return [(request, _as_json(result, rows, request.nearest)) for request, rows in ready]
 
     def _finish(self, loop: asyncio.AbstractEventLoop, replies: Sequence[_Reply], n_answered: int) -> None:
-        if self._waiting:  # first, so that the thread works while the replies are sent
+        if self._waiting:  # start the next batch first, so the thread works while the replies are sent
             self._start(loop, n_answered)
         else:
             self._working = False
@@ -156,24 +159,24 @@ class Batcher:
 
 
 def _reply(replies: Sequence[_Reply]) -> None:
-    for order, reply in replies:
-        if order.reply.done():  # the client has disconnected
+    for request, reply in replies:
+        if request.reply.done():  # the client has disconnected
             continue
         if isinstance(reply, bytes):
-            order.reply.set_result(reply)
+            request.reply.set_result(reply)
         else:
-            order.reply.set_exception(reply)
+            request.reply.set_exception(reply)
 
 
-def _split(rows: range, orders: Sequence[_Order]) -> Iterator[range]:
-    """Yield the rows of each request in a batch."""
-    for order in orders:
-        yield rows[: len(order.X)]
-        rows = rows[len(order.X) :]
+def _split(rows: range, requests: Sequence[_Request]) -> Iterator[range]:
+    """Yield the row range of each request in a batch."""
+    for request in requests:
+        yield rows[: len(request.X)]
+        rows = rows[len(request.X) :]
 
 
 def _as_json(result: RecognitionResult, rows: range, n_nearest: int) -> bytes:
-    """Return some rows of a result, with so many nearest classes each, as `schemas.RecognizeResponse`."""
+    """Return rows of a result, each with its `n_nearest` nearest classes, as `schemas.RecognizeResponse`."""
     found = {
         "model_version": result.model_version,
         "threshold": result.judgement.threshold,

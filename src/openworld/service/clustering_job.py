@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import structlog
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from openworld.discovery import Canceled, Cluster, PoolMap, PoolSpace, find_clusters, map_2d, split
 from openworld.discovery.clusters import MIN_SIZE
+from openworld.recognition.blas import one_blas_thread
 from openworld.service.validation import NotFound
 from openworld.service.world import World
 from openworld.store.records import ClusterDraft, PoolFilter
@@ -45,7 +45,7 @@ class JobState:
 class ClusteringJob:
     """A thread that clusters the pending samples when enough of them are new.
 
-    It uses one thread of the native libraries and stores its result at the end, so requests are not held up.
+    It uses one thread of BLAS and stores its result at the end, so requests are not held up.
     On a shared database one server does it for all.
 
     Parameters
@@ -97,7 +97,7 @@ class ClusteringJob:
         ids = np.array(self._world.pool.ids(PoolFilter(cluster=cluster_id)), dtype=np.int64)
         if not len(ids):
             raise NotFound(f"There is no cluster {cluster_id}, or nothing is left in it.")
-        with threadpool_limits(1):
+        with one_blas_thread():
             return [part.tolist() for part in split(self._vectors(ids, self._space()), ids)]
 
     @property
@@ -160,7 +160,7 @@ class ClusteringJob:
         try:
             self._delete_old()
             ids, previous = self._pending()
-            with threadpool_limits(1):
+            with one_blas_thread():
                 space = self._space()
                 vectors = self._vectors(ids, space)
                 found = find_clusters(

@@ -1,8 +1,8 @@
-"""The event log: appends events one at a time, and keeps the live model equal to what the log says.
+"""Event log: appends events one at a time and keeps the live model consistent with the log.
 
-An event is first applied to the copy of the model that nobody reads, so one that the model refuses is never
-written; then it is written in one transaction; then the changed copy is published. After a crash the model is
-replayed from the log.
+An event is first applied to the copy of the model that nobody reads, so an event that the model refuses is
+never written. Then the event is written in one transaction, and the changed copy is published. After a crash
+the model is replayed from the log.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from openworld.store import Database, events, labels
 from openworld.store.events import EventRecord
 from openworld.store.samples import Features, erase, features_of
 
-_LOADING = 10  # loading a snapshot takes about as long as so many events
-_IMAGES_KEPT = 20
-_Images = list[tuple[int, labels.LabelImage]]  # of the last events in effect: what their labels overwrote
+_LOADING_EVENTS = 10  # loading a snapshot takes about as long as applying this many events
+_OVERWRITTEN_KEPT = 20
+_Overwritten = list[tuple[int, labels.OverwrittenLabels]]  # by id of the last events in effect, latest last
 _SIMULTANEOUS = "Another server appended an event at the same moment: try again."
 
 
@@ -49,9 +49,9 @@ InTransaction = Callable[[Connection, EventOutcome], None]
 
 @dataclass(frozen=True)
 class _NewVersion:
-    """A model that is prepared but not published: the labels before, and the model after.
+    """A model that is prepared but not yet published, and the class labels before it.
 
-    `history` has the ids and the hashes of the events in effect where they are not just one event more.
+    `history` has the ids and hashes of the model's events; None if there is just one event more than before.
     """
 
     labels_before: set[str]
@@ -60,7 +60,7 @@ class _NewVersion:
 
 
 class EventLog:
-    """Appends events and publishes the model that they make.
+    """Append-only log of events, with the model that they produce.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class EventLog:
     def __init__(self, database: Database, settings: WorldSettings, notifications: Notifications) -> None:
         self.database = database
         self._notifications = notifications
-        self._appending = threading.RLock()  # one thread here waits for the other servers
+        self._appending = threading.RLock()  # one thread at a time waits for the advisory lock
         self._lock = threading.RLock()  # held while model and headers are used or changed
         self._is_exclusive = False
         self._in_transaction: InTransaction | None = None
@@ -82,7 +82,7 @@ class EventLog:
             version = events.version_list(connection, limit=1)[0].id
             self._base = events.snapshot_histories(connection)[0]
             self._erased = erased_samples(connection, self.headers)
-        self._images: _Images = []
+        self._overwritten: _Overwritten = []
         self._ids = model_events(self.headers)
         self._hashes = self._hashes_of(self.headers, self._ids)
         self.snapshots = Snapshots(database, settings)
@@ -93,7 +93,7 @@ class EventLog:
 
     @contextmanager
     def exclusive(self, in_transaction: InTransaction | None = None) -> Iterator[None]:
-        """Let one thread of one server check what an event relies on and append it; may be nested.
+        """Lock the log for one thread of one server, to check a condition and append an event; may be nested.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class EventLog:
             if self._is_exclusive:
                 yield
                 return
-            # Not the other way round: this server follows the others while it waits for one of them.
+            # In this order, so that `follow` can run while this thread waits for another server.
             with self.database.advisory_lock("act"), self._lock:
                 self._follow()
                 self._is_exclusive, self._in_transaction = True, in_transaction
@@ -122,7 +122,7 @@ class EventLog:
         features: Features | None = None,
         complete: Callable[[Connection], WorldEvent] | None = None,
     ) -> EventOutcome:
-        """Append an event and show its effects; where it raises, nothing has changed.
+        """Append an event and publish its effects; if this raises, nothing has changed.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class EventLog:
         undoes : int, optional
             The event that an undo or a redo cancels.
         features : array, optional
-            Features of the event's samples, where the samples are not stored yet.
+            Features of the event's samples, if the samples are not stored yet.
         complete : callable, optional
             Returns the event with the ids that are only known inside its transaction.
         """
@@ -147,7 +147,7 @@ class EventLog:
     def _prepare(
         self, event: WorldEvent, who: str, undoes: int | None, features: Features | None
     ) -> _NewVersion | None:
-        """Make the model that the event leads to, unless that is the model in use."""
+        """Prepare the model after the event; None if the event does not change the model."""
         if isinstance(event, EraseEvent):
             return self._prepare_without(self._erased | set(event.samples))
         if event.rewinds:
@@ -166,7 +166,7 @@ class EventLog:
         return _NewVersion(before, self.model.prepare([event.change_of(features)]))
 
     def _prepare_without(self, erased: frozenset[int]) -> _NewVersion | None:
-        """Make the model that the events make without some samples, if they have learned any of them."""
+        """Prepare the model without the erased samples; None if it has learned none of them."""
         with self.database.read() as connection:
             records = events.read(connection, self._ids)
             if all((event := self.event(one)) == event.without(erased) for one in records):
@@ -199,7 +199,7 @@ class EventLog:
                     erase(connection, event.samples)
                     self.snapshots.drop_all(connection)
                 record = events.append(connection, who, event.kind, event.payload, number, undoes)
-                images = self._write_effects(connection, event, record)
+                overwritten = self._write_effects(connection, event, record)
                 if version is not None:
                     ids, hashes = version.history or (
                         [*self._ids, record.id],
@@ -223,43 +223,48 @@ class EventLog:
                 raise Conflict(_SIMULTANEOUS) from error
             raise
         self.headers.append(EventHeader.of(record))
-        self._images = images
+        self._overwritten = overwritten
         if isinstance(event, EraseEvent):
             self._erased |= set(event.samples)
             self.snapshots.require_new()
-            self._images = []
+            self._overwritten = []
         if version is not None:
             self._ids, self._hashes = ids, hashes
             self.model.publish(number)
         self._notify(record, event, added, removed, here=True)
         return outcome
 
-    def _write_effects(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Images:
-        """Change the stored labels and clusters as the event says; return the images kept after it."""
+    def _write_effects(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Overwritten:
+        """Apply an event to the stored labels and clusters; return the new value of `_overwritten`."""
         if not event.rewinds:
             event.apply_to_clusters(connection)
             return self._label(connection, event, record)
-        images = self._rewind_labels(connection, event, record)
+        overwritten = self._rewind_labels(connection, event, record)
         if isinstance(event, UndoEvent):
             self._read_event(connection, record.undoes).revert_clusters(connection)
         elif isinstance(event, RedoEvent):
             undo = self.header(record.undoes or 0)
             self._read_event(connection, undo.undoes).apply_to_clusters(connection)
-        return images
+        return overwritten
 
-    def _label(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Images:
-        """Apply an event to the stored labels, and keep what it overwrites."""
+    def _label(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Overwritten:
+        """Apply an event to the stored labels and remember what it overwrites."""
         touched = TouchedLabels()
         event.apply_to_labels(touched, record)
-        image = labels.LabelImage.of(connection, touched.samples, touched.classes)
+        before = labels.OverwrittenLabels.of(connection, touched.samples, touched.classes)
         event.apply_to_labels(labels.LabelTable(connection), record)
-        return [*self._images, (record.id, image)][-_IMAGES_KEPT:]
+        return [*self._overwritten, (record.id, before)][-_OVERWRITTEN_KEPT:]
 
-    def _rewind_labels(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Images:
-        """Make the stored labels those of the events in effect: by an image, or by replay."""
-        if isinstance(event, UndoEvent) and self._images and self._images[-1][0] == record.undoes:
-            self._images[-1][1].restore(connection)
-            return self._images[:-1]
+    def _rewind_labels(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Overwritten:
+        """Set the stored labels to those of the events in effect.
+
+        Undo of the latest event restores what it overwrote; every other case replays the events.
+        """
+        if isinstance(event, UndoEvent) and self._overwritten:
+            event_id, before = self._overwritten[-1]
+            if event_id == record.undoes:
+                before.restore(connection)
+                return self._overwritten[:-1]
         projection = LabelProjection()
         for past in events.read(connection, events_in_effect([*self.headers, EventHeader.of(record)])):
             self.event(past).apply_to_labels(projection, past)
@@ -271,7 +276,7 @@ class EventLog:
         return self.event(record)
 
     def event(self, record: EventRecord) -> WorldEvent:
-        """Return a stored event, without the samples that were erased since."""
+        """Return a stored event, without samples that were erased later."""
         return event_of(record.kind, record.payload).without(self._erased)
 
     def header(self, event_id: int) -> EventHeader:
@@ -291,13 +296,13 @@ class EventLog:
     # -- replay -----------------------------------------------------------------------------------
 
     def _move_to(self, ids: Sequence[int], hashes: Sequence[str]) -> Model:
-        """Prepare the model of these events: from the model in use where that is quicker, or by replay."""
+        """Prepare the model of these events: from the current model if that is quicker, else by replay."""
         n_common = next(
             (i for i, (new, old) in enumerate(zip(ids, self._ids, strict=False)) if new != old),
             min(len(ids), len(self._ids)),
         )
         back = len(self._ids) - n_common
-        is_near = self.snapshots.n_stored(hashes) <= n_common + _LOADING
+        is_near = self.snapshots.n_stored(hashes) <= n_common + _LOADING_EVENTS
         if not is_near or not self.model.can_step_back(back):
             return self.model.replace(*self.snapshots.replay(ids, hashes, self._erased))
         with self.database.read() as connection:
@@ -316,9 +321,9 @@ class EventLog:
             self._follow()
 
     def _follow(self) -> None:
-        """Apply events of other servers, and own ones whose commit was not acknowledged.
+        """Apply events of other servers, and events of this server whose commit was not acknowledged.
 
-        Events that undo each other make new versions of the same model: only the number changes then.
+        If the new events undo each other, the model is the same and only its version number changes.
         """
         with self.database.read() as connection:
             new = list(events.read_after(connection, self._last_id()))
@@ -342,7 +347,7 @@ class EventLog:
             self.model.publish(number)
         else:
             self.model.renumber(number)
-        self.headers, self._images = headers, []
+        self.headers, self._overwritten = headers, []
         for record in new:
             summary = versions[record.id].summary if record.id in versions else {}
             event = event_of(record.kind, record.payload)
@@ -371,12 +376,12 @@ class EventLog:
     # -- snapshots --------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Let the other copy of the live model learn what the one in use has learned."""
+        """Apply the published changes to the back copy of the live model."""
         with self._lock:
             self.model.catch_up()
 
     def snapshot(self) -> None:
-        """Store the model in use as a snapshot."""
+        """Store the current model as a snapshot."""
         started = perf_counter()
         with ExitStack() as reading:
             with self._lock:
@@ -388,7 +393,7 @@ class EventLog:
 
 
 def _difference(version: _NewVersion | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the labels that were added and those that were removed."""
+    """Return the class labels that the version adds and those that it removes."""
     if version is None:
         return (), ()
     after = {str(label) for label in version.model.statistics_.labels}

@@ -54,7 +54,7 @@ class LearnEvent(WorldEvent):
     def describe(self) -> str:
         """Name up to five classes."""
         names = sorted(set(self.labels))
-        return f"taught {self.n_samples} of {_quoted(names[:5])}{', …' * (len(names) > 5)}"
+        return f"taught {self._n} of {_quoted(names[:5])}{', …' * (len(names) > 5)}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class DismissEvent(WorldEvent):
 
     def describe(self) -> str:
         """Give the reason."""
-        return f"dismissed {self.n_samples}" + (f": {self.reason}" if self.reason else "")
+        return f"dismissed {self._n}" + (f": {self.reason}" if self.reason else "")
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class FeedbackEvent(WorldEvent):
     def describe(self) -> str:
         """Count right and wrong answers."""
         wrong = sum(label != answer for label, answer in zip(self.labels, self.answers, strict=True))
-        return f"reviewed {self.n_samples} recognized: {self.n_samples - wrong} right, {wrong} wrong"
+        return f"reviewed {self._n}: {self.n_samples - wrong} right, {wrong} wrong"
 
 
 # -- classes --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Intake: files, pictures, texts and vectors into a world; labeled samples are learned, others recognized."""
+"""Intake of files, pictures, texts and vectors: labeled samples are learned, the others recognized."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from openworld.store.records import SampleContent
 
 MAX_REFUSALS_LISTED = 100
 
-_AT_ONCE = {"image": 8, "text": 256}  # small, so that progress is shown
-_LEARNED_AT_ONCE = 2000
+_BATCH_SIZES = {"image": 8, "text": 256}  # small, so that progress is shown often
+_LEARNING_BATCH = 2000
 Features = NDArray[np.floating[Any]]
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-VECTORS = (".npy",)  # not .npz, which may be packed a thousandfold
+VECTORS = (".npy",)  # not .npz, which may expand a thousandfold
 OTHERS = (".zip", ".txt", ".json")
 ENDINGS = (*sorted(picture_files.ENDINGS), *TABLES, *VECTORS, *OTHERS)
 
 
 @dataclass
 class IntakeSummary:
-    """Counts of samples: recognized, unknown and now in the pool, learned, or refused.
+    """Counts of samples by outcome: recognized, unknown (now in the pool), learned or refused.
 
-    `known_before` were learned before with the same label. `refused` counts all; `refusals` has name and
-    reason of the first ones.
+    `known_before` counts samples that had the same label before. `refusals` has the name and reason of the
+    first `MAX_REFUSALS_LISTED` refused samples; `refused` counts all of them.
     """
 
     total: int = 0
@@ -57,18 +57,18 @@ class IntakeSummary:
         return self.recognized + self.unknown + self.learned + self.known_before + self.refused
 
     def refuse(self, name: str, reason: object) -> None:
-        """Note a sample that could not be used."""
+        """Record a sample that cannot be used."""
         self.refused += 1
         if len(self.refusals) < MAX_REFUSALS_LISTED:
             self.refusals.append((name, str(reason)))
 
 
 @dataclass(frozen=True)
-class _Ready:
-    """A sample with its feature."""
+class _Extracted:
+    """A sample with its feature vector, ready to be learned or recognized."""
 
     feature: Features
-    item: SampleContent
+    content: SampleContent
     label: str | None
     name: str
 
@@ -80,13 +80,13 @@ class Intake:
     ----------
     world : World
     inputs : Inputs
-        Makes features of pictures and texts.
+        Extracts the features of pictures and texts.
     who : str
         The person recorded for the labeled samples.
     answered : callable, optional
-        Called with the answers on what was recognized, to count them.
+        Called with the result of each recognized batch, for metrics.
     labels : bool, default=True
-        Learn the labels of samples that have one; without it they are recognized like the others.
+        Learn the samples that have a label; if False, recognize them like the others.
     """
 
     def __init__(
@@ -100,50 +100,50 @@ class Intake:
     ) -> None:
         self._world, self._inputs, self._who = world, inputs, who
         self._answered, self._labels = answered, labels
-        self._waiting: list[_Ready] = []
+        self._to_learn: list[_Extracted] = []
         self.summary = IntakeSummary()
 
     def take(self, data: Source | Stream) -> Iterator[IntakeSummary]:
-        """Take in pictures and texts, or vectors, a few at a time; yields the summary after each step.
+        """Process pictures, texts or vectors in batches; yields the summary after each batch.
 
-        Raises if the data cannot be used; samples taken in before stay.
+        Raises if the data cannot be read; the batches before the error stay processed.
         """
         self.summary.total += len(data)
         try:
-            for ready in self._vectors(data) if isinstance(data, Stream) else self._items(data):
-                self._recognize([one for one in ready if one.label is None])
-                self._waiting += [one for one in ready if one.label is not None]
-                if len(self._waiting) >= _LEARNED_AT_ONCE:
+            for batch in self._vectors(data) if isinstance(data, Stream) else self._items(data):
+                self._recognize([sample for sample in batch if sample.label is None])
+                self._to_learn += [sample for sample in batch if sample.label is not None]
+                if len(self._to_learn) >= _LEARNING_BATCH:
                     self.finish()
                 yield self.summary
         finally:
-            self.summary.total = self.summary.done + len(self._waiting)
+            self.summary.total = self.summary.done + len(self._to_learn)
 
     def finish(self) -> IntakeSummary:
         """Learn the labeled samples that are still waiting for a full batch."""
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._learn(waiting)
+        to_learn, self._to_learn = self._to_learn, []
+        if to_learn:
+            self._learn(to_learn)
         return self.summary
 
     # -- features ---------------------------------------------------------------------------------
 
-    def _items(self, source: Source) -> Iterator[list[_Ready]]:
-        for some in _some(source, _AT_ONCE[source.kind]):
-            yield list(self._pictures(some) if source.kind == "image" else self._texts(some))
+    def _items(self, source: Source) -> Iterator[list[_Extracted]]:
+        for items in _batches(source, _BATCH_SIZES[source.kind]):
+            yield list(self._pictures(items) if source.kind == "image" else self._texts(items))
 
-    def _pictures(self, some: Sequence[Item]) -> Iterator[_Ready]:
-        for picture in some:
+    def _pictures(self, items: Sequence[Item]) -> Iterator[_Extracted]:
+        for item in items:
             try:
-                features, (item,) = self._inputs.pictures([(picture.name, picture.read())])
+                features, (content,) = self._inputs.pictures([(item.name, item.read())])
             except (DataError, Refused, OSError) as error:
-                self.summary.refuse(picture.name, _reason(error))
+                self.summary.refuse(item.name, _reason(error))
             else:
-                yield _Ready(features[0], item, self._label(picture.label), picture.name)
+                yield _Extracted(features[0], content, self._label(item.label), item.name)
 
-    def _texts(self, some: Sequence[Item]) -> Iterator[_Ready]:
+    def _texts(self, items: Sequence[Item]) -> Iterator[_Extracted]:
         usable = []
-        for item in some:
+        for item in items:
             try:
                 text = item.read().decode().strip()
                 self._inputs.check_text(text)
@@ -152,91 +152,91 @@ class Intake:
             else:
                 usable.append((item, text))
         if usable:
-            features, items = self._inputs.texts([text for _, text in usable])
-            for (item, _), feature, made in zip(usable, features, items, strict=True):
-                yield _Ready(feature, made, self._label(item.label), item.name)
+            features, contents = self._inputs.texts([text for _, text in usable])
+            for (item, _), feature, content in zip(usable, features, contents, strict=True):
+                yield _Extracted(feature, content, self._label(item.label), item.name)
 
-    def _vectors(self, stream: Stream) -> Iterator[list[_Ready]]:
+    def _vectors(self, stream: Stream) -> Iterator[list[_Extracted]]:
         for batch in stream.batches():
             for name, reason in batch.failures:
                 self.summary.refuse(name, reason)
             labels = [None] * len(batch) if batch.y is None else [str(label) or None for label in batch.y]
             rows = zip(batch.X, labels, batch.rows.tolist(), strict=True)
             yield [
-                _Ready(vector, SampleContent(source=stream.name), self._label(label), f"row {row + 1}")
+                _Extracted(vector, SampleContent(source=stream.name), self._label(label), f"row {row + 1}")
                 for vector, label, row in rows
             ]
 
     def _label(self, label: str | None) -> str | None:
         return label if self._labels else None
 
-    # -- what becomes of them ---------------------------------------------------------------------
+    # -- recognition and learning -----------------------------------------------------------------
 
-    def _recognize(self, ready: Sequence[_Ready]) -> None:
-        if not ready:
+    def _recognize(self, samples: Sequence[_Extracted]) -> None:
+        if not samples:
             return
-        answers = self._world.recognize(_array(ready), [one.item for one in ready])
+        answers = self._world.recognize(_array(samples), [sample.content for sample in samples])
         self._answered(answers)
         n_unknown = answers.labels.count(None)
         self.summary.unknown += n_unknown
         self.summary.recognized += len(answers) - n_unknown
 
-    def _learn(self, waiting: Sequence[_Ready]) -> None:
-        usable: list[tuple[_Ready, str]] = []
-        given = self._world.labels.given(_array(waiting), [one.item for one in waiting])
-        for one, before in zip(waiting, given, strict=True):
+    def _learn(self, samples: Sequence[_Extracted]) -> None:
+        usable: list[_Extracted] = []
+        labels: list[str] = []
+        given = self._world.labels.given(_array(samples), [sample.content for sample in samples])
+        for sample, before in zip(samples, given, strict=True):
             try:
-                name = self._world.labels.check_label(one.label or "")
+                label = self._world.labels.check_label(sample.label or "")
             except Refused as error:
-                self.summary.refuse(one.name, error)
+                self.summary.refuse(sample.name, error)
                 continue
-            if before == name:
+            if before == label:
                 self.summary.known_before += 1
             elif before is not None:
-                self.summary.refuse(one.name, f"it is labeled {before!r} already, not {name!r}.")
+                self.summary.refuse(sample.name, f"it is labeled {before!r} already, not {label!r}.")
             else:
-                usable.append((one, name))
+                usable.append(sample)
+                labels.append(label)
         if not usable:
             return
-        chosen = [one for one, _ in usable]
+        contents = [sample.content for sample in usable]
         try:
-            outcome = self._world.labels.learn(
-                _array(chosen), [name for _, name in usable], self._who, [one.item for one in chosen]
-            )
+            outcome = self._world.labels.learn(_array(usable), labels, self._who, contents)
         except (Refused, Conflict) as error:  # two samples with the same content and different labels
-            for one in chosen:
-                self.summary.refuse(one.name, error)
+            for sample in usable:
+                self.summary.refuse(sample.name, error)
         else:
             self.summary.learned += outcome.samples
-            self.summary.known_before += len(chosen) - outcome.samples
+            self.summary.known_before += len(usable) - outcome.samples
 
 
-def _some(items: Iterable[Item], n: int) -> Iterator[list[Item]]:
+def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     iterator = iter(items)
-    while some := list(islice(iterator, n)):
-        yield some
+    while batch := list(islice(iterator, size)):
+        yield batch
 
 
-def _array(ready: Sequence[_Ready]) -> Features:
-    return np.array([one.feature for one in ready])
+def _array(samples: Sequence[_Extracted]) -> Features:
+    return np.array([sample.feature for sample in samples])
 
 
 def _reason(error: Exception) -> str:
-    """Say why a picture cannot be used, without its name, which stands beside it."""
+    """Return why a picture cannot be used, without its name, which the summary has already."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error.__cause__ or error)
 
 
-# -- files that people send -----------------------------------------------------------------------
+# -- uploaded files -------------------------------------------------------------------------------
 
 
 def ending(name: str) -> str | None:
-    """Return the ending by which a file is read, or None for a kind that cannot be."""
+    """Return the file extension in lower case, or None if such files cannot be read."""
     found = PurePath(name).suffix.lower()
     return found if found in ENDINGS else None
 
 
 def open_upload(path: Path, name: str, *, takes_items: bool) -> Source | Stream:
-    """Open a file that somebody sent.
+    """Open an uploaded file.
 
     Parameters
     ----------
@@ -245,12 +245,12 @@ def open_upload(path: Path, name: str, *, takes_items: bool) -> Source | Stream:
     name : str
         Its name, for messages.
     takes_items : bool
-        Whether the model takes pictures or texts; then the texts of a table are read, not its numbers.
+        Whether the model takes pictures or texts. If so, the texts of a table are read, not its numbers.
 
     Raises
     ------
     DataError
-        If it cannot be used.
+        If the file cannot be used.
     """
     try:
         return replace(_open(path, name, Columns(text_wins=takes_items)), name=name)
@@ -262,7 +262,7 @@ def _open(path: Path, name: str, columns: Columns) -> Source | Stream:
     kind = path.suffix
     if kind in picture_files.ENDINGS:
         return listed_items(name, "image", [Item(name, None, path.read_bytes)])
-    if kind == ".txt":  # each line a text: `open_source` would look for files of that name
+    if kind == ".txt":  # each line is a text; `open_source` would try the lines as file names
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
         texts = [text_item(line, None, f"line {n}") for n, line in enumerate(lines, 1) if line.strip()]
         return listed_items(str(path), "text", texts)

@@ -1,11 +1,11 @@
-"""The live model: one copy answers while the other learns (left-right concurrency).
+"""Live model: one copy answers while the other learns (left-right concurrency).
 
 Readers use the front copy and never wait for learning. The writer changes the back copy, swaps the two, and
-repeats the change on the other copy once its last reader has left. Nothing is copied. (Ramalhete and Correia,
-Left-Right, 2015.)
+repeats the change on the other copy once its last reader has left. The model itself is not copied. (Ramalhete
+and Correia, Left-Right, 2015.)
 
-Each copy keeps what is needed to step back over its last changes, as many as memory allows, so undo costs no
-more than the change did.
+Each copy keeps the undo steps of its last changes, as many as memory allows, so undo costs no more than the
+change did.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from openworld import model_file
+from openworld.index.growing_rows import Restorer
 from openworld.recognition import EditableRecognizer
+from openworld.recognition.blas import one_blas_thread
 from openworld.service.validation import Refused
 
 Model = EditableRecognizer
@@ -28,45 +31,56 @@ _FEWEST_STEPS, _MOST_STEPS = 2, 50
 
 @dataclass(frozen=True)
 class ModelChange:
-    """What an event does to a model, and the classes that it touches."""
+    """The change that an event makes to a model, and the classes that it touches."""
 
     apply: Callable[[Model], None]
     classes: frozenset[str]
 
 
-_Move = tuple[int, Sequence[ModelChange]]  # how many changes to take back, and which to apply then
-_NOWHERE: _Move = (0, ())
+_Move = tuple[int, Sequence[ModelChange]]  # the number of changes to undo, and the changes to apply then
+_NO_MOVE: _Move = (0, ())
 
 
 class _Copy:
-    """A copy of the model, with functions that step back over its last changes, the latest last."""
+    """A copy of the model with the undo steps of its last changes, latest last."""
 
     def __init__(self, model: Model, version: int, undo_bytes: int) -> None:
         self.model, self.version, self.readers = model, version, 0
-        self.steps: deque[Callable[[], None]] = deque()
-        self._undo_bytes = undo_bytes
+        self.steps: deque[Restorer] = deque()
+        self._undo_bytes = undo_bytes // 2  # there are two copies
 
     def step_back(self) -> None:
         """Undo the last change."""
         self.steps.pop()()
 
-    def apply(self, change: ModelChange) -> None:
+    def apply(self, change: ModelChange, like: Model | None = None) -> None:
         """Change the model, or leave it as it was and raise `Refused`."""
         self.steps.append(self.model.restorer(change.classes))
         try:
-            apply_change(self.model, change)
+            apply_change(self.model, change, like)
         except BaseException:
             self.step_back()
             raise
-        while len(self.steps) > _steps_kept(self.model, self._undo_bytes):
+        while len(self.steps) > _FEWEST_STEPS and self._keeps_too_much():
             self.steps.popleft()
 
-    def move(self, back: int, changes: Sequence[ModelChange]) -> None:
-        """Step back, then apply changes."""
+    def _keeps_too_much(self) -> bool:
+        """Return whether there are too many undo steps, or they take too much memory.
+
+        A step shares most arrays with the next step; only the other arrays count as its memory.
+        """
+        n_bytes = 0
+        for step, following in pairwise(self.steps):
+            shared = {id(array) for array in following.arrays}
+            n_bytes += sum(array.nbytes for array in step.arrays if id(array) not in shared)
+        return len(self.steps) > _MOST_STEPS or n_bytes > self._undo_bytes
+
+    def move(self, back: int, changes: Sequence[ModelChange], like: Model | None = None) -> None:
+        """Undo `back` changes, then apply `changes`; `like` is the other copy if it made the same move."""
         for _ in range(back):
             self.step_back()
-        for change in changes:
-            self.apply(change)
+        for i, change in enumerate(changes, 1):
+            self.apply(change, like if i == len(changes) else None)
 
 
 class LiveModel:
@@ -78,12 +92,12 @@ class LiveModel:
     Parameters
     ----------
     model : EditableRecognizer
-        Refreshed. The live model owns it from now on.
+        A refreshed model. The live model takes ownership of it.
     version : int
     changes : sequence of ModelChange, default=()
-        The last changes, which `model` does not have yet, so that they can be undone.
+        Changes to apply to `model` first. They can be undone.
     undo_bytes : int
-        About how much memory what is kept to step back may take.
+        Approximate memory limit of the undo steps.
     """
 
     def __init__(
@@ -98,14 +112,14 @@ class LiveModel:
         self._front, self._back = (_Copy(part, version, undo_bytes) for part in (model, copy(model)))
         for side in (self._front, self._back):
             side.move(0, changes)
-        self._missing = _NOWHERE  # published, but not yet done on the back copy
-        self._prepared = _NOWHERE
-        self._base: bytes | None = None  # what the back copy must be made from before it is used
-        self._back_is_stale = False  # the back copy must be copied from the front before it is used
+        self._missing = _NO_MOVE  # published, but not yet made on the back copy
+        self._prepared = _NO_MOVE
+        self._base: bytes | None = None  # model file to load into the back copy before its next use
+        self._back_is_stale = False  # copy the front to the back before the next use of the back
 
     @property
     def version(self) -> int:
-        """The version that answers now."""
+        """The version of the current model."""
         return self._front.version
 
     @property
@@ -115,17 +129,17 @@ class LiveModel:
 
     @property
     def extractor(self) -> dict[str, str] | None:
-        """The id of the extractor that the model was fitted with, if the model file names one."""
+        """The id of the extractor that the model was fitted with, if known."""
         return getattr(self._front.model, "extractor_", None)
 
     def to_bytes(self) -> bytes:
-        """Return the model in use as the bytes of a model file."""
+        """Return the current model as the bytes of a model file."""
         with self.reading() as (model, _):
             return model_file.dumps(model)
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Model, int]]:
-        """Give the model in use and its version; that model does not change inside the block."""
+        """Yield the current model and its version; the model does not change inside the `with` block."""
         with self._changed:
             side = self._front
             side.readers += 1
@@ -139,7 +153,7 @@ class LiveModel:
 
     def catch_up(self) -> None:
         """Make the back copy equal to the front copy, once its last reader has left."""
-        if self._missing == _NOWHERE and self._base is None and not self._back_is_stale:
+        if self._missing == _NO_MOVE and self._base is None and not self._back_is_stale:
             return
         with self._changed:
             self._changed.wait_for(lambda: not self._back.readers)
@@ -149,16 +163,16 @@ class LiveModel:
             if self._base is not None:
                 self._renew_back(from_bytes(self._base))
             self._back_is_stale = True  # in case of an error halfway
-            self._back.move(*self._missing)
-        self._missing, self._base, self._back_is_stale = _NOWHERE, None, False
+            self._back.move(*self._missing, like=self._front.model)
+        self._missing, self._base, self._back_is_stale = _NO_MOVE, None, False
 
     def can_step_back(self, n: int) -> bool:
-        """Return whether `prepare` can take back the last n changes."""
+        """Return whether `prepare` can undo the last n changes."""
         self.catch_up()
         return n <= len(self._back.steps)
 
     def prepare(self, changes: Sequence[ModelChange], back: int = 0) -> Model:
-        """Take back the last changes, apply others, and return the model, which nobody reads yet.
+        """Undo the last `back` changes, apply `changes`, and return the model, which has no readers yet.
 
         Raises
         ------
@@ -166,73 +180,64 @@ class LiveModel:
             If a change cannot be applied; the live model stays as it was.
         """
         self.catch_up()
-        self._back_is_stale = back > 0 or len(changes) > 1  # a copy leaves one refused change by itself
+        self._back_is_stale = back > 0 or len(changes) > 1  # the copy itself undoes a single refused change
         self._back.move(back, changes)
         self._back_is_stale, self._prepared = False, (back, changes)
         return self._back.model
 
     def replace(self, model: Model, changes: Sequence[ModelChange] = ()) -> Model:
-        """Make another model with some changes the back copy; nobody reads it yet.
+        """Replace the back copy by another model, apply changes to it and return it; it has no readers yet.
 
-        Only these changes can be undone by stepping back then.
+        Afterwards, `prepare` can undo only these changes.
         """
         self._base = model_file.dumps(model)
         self._renew_back(model)
         self._back_is_stale = True
         self._back.move(0, changes)
-        self._back_is_stale, self._missing, self._prepared = False, _NOWHERE, (0, changes)
+        self._back_is_stale, self._missing, self._prepared = False, _NO_MOVE, (0, changes)
         return model
 
     def _renew_back(self, model: Model) -> None:
         self._back = _Copy(model, self._front.version, self._undo_bytes)
 
     def publish(self, version: int) -> None:
-        """Swap the copies: the prepared one answers from now on."""
+        """Swap the copies, so that the prepared one becomes the current model."""
         self._back.version = version
         with self._changed:
             self._front, self._back = self._back, self._front
-        self._missing, self._prepared = self._prepared, _NOWHERE
+        self._missing, self._prepared = self._prepared, _NO_MOVE
 
     def renumber(self, version: int) -> None:
-        """Let the copy in use answer under another version of the same model."""
+        """Change the version number of the current model."""
         with self._changed:
             self._front.version = version
 
     def discard(self) -> None:
-        """Discard what was prepared: the back copy is made equal to the front before its next use."""
+        """Discard the prepared model; the back copy becomes equal to the front copy before its next use."""
         back, changes = self._prepared
         if self._base is None and not back and len(changes) == 1:
             self._back.step_back()
         else:
             self._back_is_stale = True
-        self._base, self._prepared = None, _NOWHERE
+        self._base, self._prepared = None, _NO_MOVE
 
 
-def _steps_kept(model: Model, undo_bytes: int) -> int:
-    """Return over how many changes each of the two copies can step back.
+def apply_change(model: Model, change: ModelChange, like: Model | None = None) -> None:
+    """Apply a change to a model and refresh it; `like` is a model after the same change, if there is one.
 
-    What is kept of a change are the classes it touched and, where there is one, the scatter before it.
-    """
-    n_features = 0 if model.statistics_.scatter_kind == "none" else model.statistics_.n_features or 0
-    affordable = undo_bytes // max(2 * 12 * n_features**2, 1)
-    return min(max(affordable, _FEWEST_STEPS), _MOST_STEPS)
-
-
-def apply_change(model: Model, change: ModelChange) -> None:
-    """Change a model and refresh it.
-
-    Serving, replay, undo and rollback all come through here and agree to the last bit, so a model is
-    refreshed at once and never at its first use: with a metric that is refreshed now and then, the moment
-    makes a difference.
+    Serving, replay, undo and rollback all use this function and agree to the last bit. So a model is
+    refreshed immediately, not at its first use: where the metric is refreshed only now and then, the result
+    depends on when.
 
     Raises
     ------
     Refused
-        If the model rejects the change. It may be partly changed: discard it.
+        If the model rejects the change. The model may be partly changed: discard it.
     """
     try:
-        change.apply(model)
-        model.refresh()
+        with one_blas_thread():  # the last bit of a product depends on the number of threads
+            change.apply(model)
+            model.refresh(like)
     except (ValueError, TypeError, LookupError) as error:
         raise Refused(error.args[0] if error.args else str(error)) from error
 

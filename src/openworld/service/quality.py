@@ -20,7 +20,7 @@ from openworld.service.validation import Conflict, Refused
 from openworld.service.world_event import EventOutcome
 from openworld.store import events, pool
 from openworld.store.pool import count_answers
-from openworld.store.records import PoolFilter
+from openworld.store.records import RANDOM, PoolFilter
 from openworld.store.samples import POOL, Features, features_of, find
 
 _NEWEST = 2000  # samples of a kind that a preview looks at
@@ -55,7 +55,12 @@ class Share:
 
 @dataclass(frozen=True)
 class Quality:
-    """How often recognition is right, estimated from reviewed samples that were kept at random.
+    """How often recognition is right, estimated from reviewed samples of the random share.
+
+    Every sample has the same chance to be drawn when it arrives, whether it is recognized then or not. So
+    this estimates the answers, as of the review, to all samples that were recognized on arrival or later by
+    a newer version, within the limits of retention. Samples that people labeled while they were unknown are
+    not among them. The estimate is unbiased if the random samples are reviewed as they come, not chosen.
 
     `right` are answers that name the true class; `wrong_accepts` name a class for a sample of none. `label`
     is None for all classes together. `reviewed` counts all reviews, also of samples kept for being uncertain.
@@ -114,7 +119,7 @@ class RecognizedSamples:
                 [sample.id for sample, _ in chosen],
                 [label for _, label in chosen],
                 [str(sample.answer) for sample, _ in chosen],
-                [sample.kept == "random" for sample, _ in chosen],
+                [sample.kept in RANDOM for sample, _ in chosen],
             )
             return self._log.append(event, who)
 

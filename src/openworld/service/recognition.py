@@ -25,7 +25,15 @@ from openworld.service.settings import WorldSettings
 from openworld.service.validation import Refused, as_features, check_items
 from openworld.store import Database
 from openworld.store.records import Kept, SampleContent
-from openworld.store.samples import NewSample, Verdict, delete_previews, delete_samples, old_recognized, store
+from openworld.store.samples import (
+    NewSample,
+    Verdict,
+    delete_previews,
+    delete_samples,
+    leave_random_share,
+    old_recognized,
+    store,
+)
 
 _MAX_PER_TRANSACTION = 2000
 _RECOGNIZED_BETWEEN_DELETIONS = 500
@@ -172,16 +180,16 @@ class Recognition:
         return done
 
     def _kept(self, judged: Judgement) -> dict[int, Kept]:
-        """Return which recognized samples are kept for review, and why.
+        """Return which samples are kept for review, and why.
 
-        The random share is drawn from all recognized samples, the uncertain ones too.
+        The random share is drawn from all samples: the uncertain ones, and the unknown ones too, because a
+        later version may recognize them.
         """
         drawn = self._random.random(len(judged.accepted)) < self._settings.keep_random
-        uncertain = judged.membership < self._settings.keep_below
-        return {
-            i: "random" if drawn[i] else "uncertain"
-            for i in np.flatnonzero(judged.accepted & (drawn | uncertain)).tolist()
-        }
+        uncertain = judged.accepted & (judged.membership < self._settings.keep_below)
+        kept: dict[int, Kept] = dict.fromkeys(np.flatnonzero(uncertain).tolist(), "uncertain")
+        kept |= dict.fromkeys(np.flatnonzero(drawn & judged.accepted).tolist(), "random")
+        return kept | dict.fromkeys(np.flatnonzero(drawn & ~judged.accepted).tolist(), "drawn")
 
     def close(self) -> None:
         """Store what waits and stop."""
@@ -248,11 +256,17 @@ class PoolWriter:
             ids = ids[len(order.samples) :]
 
     def _delete_old(self, connection: Connection, n_kept: int) -> None:
-        """Delete recognized samples that are too old or too many, now and then."""
+        """Delete recognized samples that are too old or too many, now and then.
+
+        Those that came as unknown are not deleted: they only leave the random share, so that it holds samples
+        of the same age whether they were recognized on arrival or later.
+        """
         self._n_kept += n_kept
         if not n_kept or self._n_kept < min(_RECOGNIZED_BETWEEN_DELETIONS, self._settings.max_recognized + 1):
             return
         self._n_kept = 0
         before = datetime.now(UTC) - timedelta(days=self._settings.recognized_days)
         old = old_recognized(connection, self._settings.max_recognized, before)
-        delete_samples(connection, never_learned(connection, old))
+        drawn = [i for i, kept in old.items() if kept == "drawn"]
+        leave_random_share(connection, drawn)
+        delete_samples(connection, never_learned(connection, old.keys() - drawn))

@@ -32,7 +32,10 @@ _logger = logging.getLogger("openworld.service")
 
 @dataclass(frozen=True)
 class Rescored:
-    """The pool as judged by one version: how many samples left it and how many returned."""
+    """What the whole pool judged by a version has changed: how many samples left it, how many returned.
+
+    The counts include those of the versions since the pool was judged as a whole before.
+    """
 
     model_version: int
     recognized: int
@@ -54,7 +57,7 @@ class Rescorer:
         self._closing = False
         self._outdated: list[int] = []
         self._judged_by_others = False
-        self._wanted = log.model.version
+        self._wanted = self._first = log.model.version
         # Samples that were stored just before a crash may never have been judged: begin with a full pass.
         self._last = Rescored(-1, 0, 0)
         notifications.add_listener("act", self._on_event)
@@ -122,7 +125,7 @@ class Rescorer:
                 behind = self._wanted > self._last.model_version
             try:
                 self._log.catch_up()
-                if not behind:  # else the pass over the whole pool judges, and counts, these too
+                if not behind:  # otherwise the pass over the whole pool judges these too
                     self._judge_outdated()
                 else:
                     with self._database.advisory_lock(
@@ -165,7 +168,6 @@ class Rescorer:
 
     def _judge_all(self) -> None:
         version, cursor, until, wrapped = self._log.model.version, 0, 0, False
-        recognized = returned = 0
         while not self._closing:
             started = perf_counter()
             with self._database.read() as connection:
@@ -174,10 +176,9 @@ class Rescorer:
                 cursor, wrapped = 0, True
                 continue
             if not found or (wrapped and found[0].id > until):
-                self._finish(Rescored(version, recognized, returned))
+                self._finish(version)
                 return
-            judged_by, left, came = self._judge(found, features)
-            recognized, returned = recognized + left, returned + came
+            judged_by = self._judge(found, features)
             if judged_by != version:
                 version, until, wrapped = judged_by, cursor, False
             cursor = found[-1].id
@@ -189,36 +190,33 @@ class Rescorer:
         with self._changed:
             self._changed.wait_for(lambda: self._closing, seconds)
 
-    def _judge(self, found: Sequence[Sample], features: Features) -> tuple[int, int, int]:
-        """Judge samples; return the version, and how many left the pool and returned to it."""
+    def _judge(self, found: Sequence[Sample], features: Features) -> int:
+        """Judge samples, and return the version that judged them.
+
+        The counts are committed with the verdicts, so that a crash or another server that judges the same
+        samples makes no difference to them.
+        """
         with self._log.model.reading() as (model, version):
             judgement = model.judge(features, self._settings.n_nearest)
         changed: dict[int, Verdict] = {}
-        recognized = returned = 0
         for row, sample in enumerate(found):
             verdict = Verdict.of(judgement, row, version)
-            recognized += sample.state == "pending" and not sample.who and verdict.answer is not None
-            returned += sample.state == "recognized" and verdict.answer is None
             if _shown(sample) != (verdict.answer is None, verdict.answer, [n.label for n in verdict.nearest]):
                 changed[sample.id] = verdict
         if changed:
             with self._database.write() as connection:
-                # A person returned these to the pool: only a person takes them out again.
-                stay = {sample.id for sample in found if sample.state == "pending" and sample.who}
-                update_verdicts(connection, changed, stay)
-        return version, recognized, returned
+                recognized, returned = update_verdicts(connection, changed)
+                if recognized or returned:
+                    events.count_rescored(connection, version, recognized, returned)
+        return version
 
-    def _finish(self, done: Rescored) -> None:
-        if self._database.is_shared:
-            with self._database.write() as connection:
+    def _finish(self, version: int) -> None:
+        """Announce that the whole pool is judged by a version."""
+        before = max(self._last.model_version, self._first)
+        with self._database.write() as connection:
+            done = Rescored(version, *events.rescored_by(connection, before, version))
+            if self._database.is_shared:
                 shared_values.put(connection, "rescored", json.dumps(astuple(done)).encode())
-        if done.recognized or done.returned:
-            with self._database.write() as connection:
-                events.amend_version(
-                    connection,
-                    done.model_version,
-                    {"recognized": done.recognized, "returned": done.returned},
-                )
         with self._changed:
             self._last = done
             self._changed.notify_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -40,7 +41,8 @@ class WorldSettings:
     rescore_batch : int
         Samples of the pool that are judged at a time after a change.
     keep_random, keep_below : float
-        Recognized samples that are kept for review: a random share, and those with a smaller membership.
+        What is kept for review: a random share of all samples, once they are recognized, and recognized
+        samples with a smaller membership.
     max_recognized, recognized_days : int, float
         How many of these are kept at most, and for how long, unless a person has reviewed them.
     max_unknown, unknown_days : int, float, optional
@@ -129,7 +131,7 @@ class ServiceSettings(BaseSettings):
         description="Operating point of a new database: error, f1=0.9, far=0.05 or recall=0.95.",
     )
     keep_random: float = Field(
-        0.02, ge=0, le=1, description="Share of recognized samples kept at random, to estimate the accuracy."
+        0.02, ge=0, le=1, description="Share of samples drawn at random, to estimate the accuracy."
     )
     learn_unknowns: bool = Field(True, description="Dismissed samples count as unknown in calibration.")
     keep_below: float = Field(
@@ -200,5 +202,15 @@ def load_settings(config: Path | None = None, **flags: Any) -> ServiceSettings:
     except TOMLDecodeError as error:
         raise ValueError(f"{config} is not a TOML file: {error}") from error
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
-        raise ValueError(f"The settings are wrong. {'; '.join(problems)}") from error
+        raise ValueError(f"Invalid settings. {' '.join(map(_problem, error.errors()))}") from error
+
+
+def _problem(problem: Any) -> str:
+    """Return one sentence about a setting that pydantic refused."""
+    name = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(name, ServiceSettings.model_fields, 1)
+        return f"There is no setting {name}.{f' Did you mean {near[0]}?' if near else ''}"
+    if problem["type"] == "too_short":
+        return f"{name}: it needs at least {problem['ctx']['min_length']} characters."
+    return f"{name}: {problem['msg'].removeprefix('Value error, ').rstrip('.')}."

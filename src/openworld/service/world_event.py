@@ -54,7 +54,7 @@ class WorldEvent:
     class_fields : tuple of str
         The fields that name the classes which `apply_to_model` touches.
     words : str
-        What the person did, to follow their name: a format string of the payload and `n`, the samples.
+        What the person did, to follow their name: a format string of the payload and `n`, as in “3 samples”.
     """
 
     kinds: ClassVar[dict[str, type[WorldEvent]]] = {}  # all of them, by name
@@ -122,7 +122,11 @@ class WorldEvent:
 
     def describe(self) -> str:
         """Say what the person did, in words that follow their name."""
-        return self.words.format(**self.payload, n=self.n_samples)
+        return self.words.format(**self.payload, n=self._n)
+
+    @property
+    def _n(self) -> str:
+        return f"{self.n_samples} sample{'s' * (self.n_samples != 1)}"
 
 
 # -- what an event does to labels ------------------------------------------------------------------

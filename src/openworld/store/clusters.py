@@ -31,7 +31,7 @@ def cluster(connection: Connection, cluster_id: int) -> PoolCluster | None:
 
 
 def _select(*conditions: ColumnElement[bool]) -> Any:
-    """Select clusters with their sizes, which are counted in the index alone."""
+    """Select clusters with their sizes; the index alone suffices to count."""
     sizes = (
         select(samples.c.cluster_id, func.count().label("size"))
         .where(samples.c.state == "pending", samples.c.cluster_id.is_not(None), *conditions)
@@ -50,7 +50,7 @@ def _cluster(row: Row[Any]) -> PoolCluster:
 
 
 def members(connection: Connection, cluster_ids: Sequence[int]) -> list[int]:
-    """Return the pending samples of clusters, in their order."""
+    """Return the ids of the pending samples of clusters, cluster by cluster, in viewing order."""
     return list(
         connection.execute(
             select(samples.c.id)
@@ -64,7 +64,7 @@ def members(connection: Connection, cluster_ids: Sequence[int]) -> list[int]:
 
 
 def replace(connection: Connection, drafts: Sequence[ClusterDraft]) -> list[int]:
-    """Replace the clusters that no person holds or pinned, and return the ids of the drafts."""
+    """Replace the clusters that are neither leased nor pinned, and return the ids of the drafts."""
     held = and_(clusters.c.holder.is_not(None), clusters.c.held_until > datetime.now(UTC))
     kept = select(clusters.c.id).where(or_(clusters.c.pinned, held))
     kept_ids = set(connection.execute(kept).scalars())
@@ -98,13 +98,13 @@ def replace(connection: Connection, drafts: Sequence[ClusterDraft]) -> list[int]
 
 
 def create(connection: Connection, medoid: int, *, pinned: bool) -> int:
-    """Add a cluster without samples."""
+    """Create an empty cluster and return its id."""
     row = {"medoid": medoid, "pinned": pinned, "created_at": datetime.now(UTC)}
     return int(connection.execute(insert(clusters).returning(clusters.c.id), row).scalar_one())
 
 
 def move(connection: Connection, sample_ids: Sequence[int], into: int) -> None:
-    """Move samples into a cluster and pin it: a person decided so."""
+    """Move samples into a cluster and pin it, so that the clustering job does not change it."""
     for some in chunks(sample_ids):
         connection.execute(update(samples).where(samples.c.id.in_(some)).values(cluster_id=into))
     estimates = {"purity": None, "novelty": None, "loose": False}
@@ -112,7 +112,7 @@ def move(connection: Connection, sample_ids: Sequence[int], into: int) -> None:
 
 
 def move_back(connection: Connection, moved: Mapping[str, Sequence[int]], out_of: int) -> None:
-    """Move samples back to the clusters they came from, unless they were moved again since."""
+    """Move samples back to their previous clusters, except those that are no longer in `out_of`."""
     for cluster_id, sample_ids in moved.items():
         for some in chunks(sample_ids):
             connection.execute(
@@ -126,7 +126,7 @@ def move_back(connection: Connection, moved: Mapping[str, Sequence[int]], out_of
 
 
 def lease(connection: Connection, cluster_id: int, who: str, seconds: float) -> bool:
-    """Lease a cluster for some seconds; return False where another person holds it."""
+    """Lease a cluster; return False if another person holds it or it does not exist."""
     if abs(cluster_id) > LARGEST_ID:
         return False
     now = datetime.now(UTC)
@@ -152,7 +152,7 @@ def release(connection: Connection, cluster_id: int, who: str) -> bool:
 
 
 def held_by_others(connection: Connection, sample_ids: Sequence[int], who: str) -> str | None:
-    """Return another person who holds a cluster with one of the samples, or None."""
+    """Return the name of another person who holds a cluster of one of the samples, or None."""
     now = datetime.now(UTC)
     for some in chunks(sample_ids):
         holder: str | None = connection.execute(

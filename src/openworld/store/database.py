@@ -1,4 +1,4 @@
-"""A database by URL: connections, the write lock, advisory locks, migrations."""
+"""Database access: connections, the write lock, advisory locks and migrations."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from sqlalchemy.exc import DBAPIError
 from openworld.store.storage import SqliteFile, StorageError, explain
 
 _BUSY_MILLISECONDS = 30_000
-# A machine that lost its power or its network closes no connection. Both ends find that out within half a
-# minute; by default it takes 15 minutes here, and two hours in PostgreSQL, which keeps the locks until then.
+# A machine that loses power or network does not close its connections. With these settings both ends notice
+# within half a minute. By default it takes 15 minutes here and two hours in PostgreSQL, which keeps the
+# locks until then.
 _KEEPALIVE = {
     "keepalives_idle": 15,
     "keepalives_interval": 5,
@@ -28,27 +29,27 @@ _KEEPALIVE = {
     "tcp_user_timeout": 30_000,
 }
 _CONNECT_SECONDS = 10
-# A server that hangs, with its connections open, keeps its locks no longer than this.
+# PostgreSQL releases the locks of a server that hangs with open connections after this time.
 IDLE_MILLISECONDS = 60_000
 
 
 class Database:
-    """A pool of connections with one writer at a time.
+    """A connection pool with one writer at a time.
 
-    SQLite allows one writer anyway: waiting for a lock in the process is quick, waiting for the file is a
-    poll. It runs in WAL mode, so readers never wait, and flushes every commit to the disk.
+    SQLite allows only one writer. A lock inside the process avoids polling for the lock of the file. SQLite
+    runs in WAL mode, so readers never wait, and flushes every commit to disk.
 
-    On PostgreSQL an advisory lock lets one server write at a time: rows become visible in the order of their
-    ids, and transactions never deadlock. Readers do not wait there either.
+    On PostgreSQL, an advisory lock lets one server write at a time, so rows become visible in the order of
+    their ids and transactions never deadlock. Readers do not wait there either.
 
     Parameters
     ----------
     url : str
         ``sqlite:///file.db`` or ``postgresql://user@host/name``.
     create : bool, default=True
-        Whether an SQLite file that does not exist is created; otherwise it is an error.
+        Whether to create an SQLite file that does not exist. If False, a missing file is an error.
     check : bool, default=True
-        Look for damage in an SQLite file first, for a few seconds at most.
+        Whether to check an SQLite file for damage first, which takes a few seconds at most.
 
     Attributes
     ----------
@@ -73,10 +74,9 @@ class Database:
             raise ValueError("A world needs a database on disk: give a file, as in sqlite:///world.db.")
         if self._is_sqlite and not create and not Path(str(self.url.database)).exists():
             raise FileNotFoundError(
-                f"There is no database {self.url.database}: check its name. A new one begins with a model, "
-                f"as in openworld serve MODEL --database {url}; or without one: openworld serve FOLDER, or "
-                "--extractor efficientnet-lite0 for pictures, --extractor minilm for texts, --features N for "
-                "vectors."
+                f"There is no database {self.url.database}. Check its name, or start a new one: openworld "
+                f"serve DATA --database {url}, where DATA is a model, a folder of pictures or a table. See "
+                "openworld serve --help for a start with nothing."
             )
         self._file = SqliteFile(str(self.url.database)) if self._is_sqlite else None
         self._is_open = self._write_failed = False
@@ -108,7 +108,7 @@ class Database:
             raise
 
     def _timeouts(self) -> dict[str, int]:
-        """Return the timeouts of connections, but those that the URL sets."""
+        """Return the connection timeouts that the URL does not set."""
         timeouts = {"connect_timeout": _CONNECT_SECONDS, **_KEEPALIVE}
         return {name: value for name, value in timeouts.items() if name not in self.url.query}
 
@@ -121,12 +121,12 @@ class Database:
                 connection.close()
 
     def lock(self) -> None:
-        """Take an SQLite file for this process alone, until `close`; raise StorageError if another has it."""
+        """Lock an SQLite file for this process until `close`; raise StorageError if it is in use."""
         if self._file is not None:
             self._file.lock()
 
     def check(self) -> None:
-        """Raise unless the database can be read and, if writing failed before, written."""
+        """Raise if the database cannot be read or, after a failed write, cannot be written."""
         with self.read() as connection:
             connection.execute(text("SELECT version_num FROM alembic_version"))
         if self._file is not None:
@@ -136,7 +136,7 @@ class Database:
                 connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
 
     def _upgrade(self) -> None:
-        """Create the tables, or bring older ones up to date."""
+        """Run the migrations: create the tables or upgrade older ones."""
         with self.write() as connection:
             config = Config()
             config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
@@ -150,13 +150,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection that sees one snapshot of the database."""
+        """Yield a connection that sees one snapshot of the database."""
         with self._explained(), self._reading_engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Give a connection in a transaction that is committed at the end, or rolled back on an error."""
+        """Yield a connection in a transaction, which is committed at the end or rolled back on an error."""
         with self._writing:
             try:
                 with self._explained(), self._writing_engine.begin() as connection:
@@ -167,12 +167,12 @@ class Database:
                 self._write_failed = True
                 raise
             self._write_failed = False
-            if self._file is not None and self._is_open:  # what a file lost must not be acknowledged
+            if self._file is not None and self._is_open:  # do not acknowledge a write to a removed file
                 self._file.check_present()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Raise StorageError where the storage is at fault, not the statement."""
+        """Raise StorageError instead of a driver's error if the storage is the cause, not the statement."""
         try:
             yield
         except (DBAPIError, sqlite3.Error) as error:
@@ -185,11 +185,12 @@ class Database:
     def advisory_lock(
         self, name: str, *, wait: bool = True, idle_milliseconds: int = IDLE_MILLISECONDS
     ) -> Iterator[bool]:
-        """Hold a named lock that one server at a time can hold; give whether this one holds it.
+        """Hold a named lock that one server at a time can hold; yield whether this server holds it.
 
-        With `wait` it always does. A crashed server loses its locks when its connection closes, and one that
-        hangs after `idle_milliseconds` (0: never): what it does then must be checked by its transaction. A
-        database that is not shared has one server, which needs no lock.
+        With `wait`, it waits until it does. A crashed server loses the lock when its connection closes, and a
+        server that hangs loses it after `idle_milliseconds` (0: never). So a write under the lock must check
+        in its own transaction that nobody else has written. A database that is not shared has one server,
+        which needs no lock.
         """
         if not self.is_shared:
             yield True
@@ -202,7 +203,7 @@ class Database:
                 _release_locks(connection)
 
     def close(self) -> None:
-        """Close all connections, and let other processes have the file."""
+        """Close all connections and release the lock of the file."""
         self.engine.dispose()
         if self._file is not None:
             self._file.release()
@@ -211,7 +212,7 @@ class Database:
 def _take_lock(
     connection: Connection, name: str, *, wait: bool = True, idle_milliseconds: int = IDLE_MILLISECONDS
 ) -> bool:
-    """Take an advisory lock until the transaction ends, or the connection is idle for too long."""
+    """Take an advisory lock until the transaction ends or the connection was idle for too long."""
     take = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
     statement = text(
         "SELECT set_config('idle_in_transaction_session_timeout', :idle, true), "
@@ -243,13 +244,13 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
 
 
 def _set_up_postgresql(connection: Any, _: Any) -> None:
-    """Let PostgreSQL find out a server that is gone, whose locks the others wait for."""
+    """Let PostgreSQL detect a server that is gone, because others wait for its locks."""
     settings = {f"tcp_{name.removeprefix('tcp_')}": value for name, value in _KEEPALIVE.items()}
     connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
     connection.commit()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that reads and then writes would fail if another process wrote in between.
+    # Lock before the first read: a transaction that reads first fails if another process writes in between.
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

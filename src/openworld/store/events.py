@@ -1,4 +1,4 @@
-"""The append-only event log, the versions of the model that events made, and snapshots of the model."""
+"""Tables of the append-only event log, the model versions and the model snapshots."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from openworld.store.tables import LARGEST_ID, events, snapshots, versions
 
 @dataclass(frozen=True)
 class EventRecord:
-    """An event as it is stored; `openworld.service.events` says what each kind means.
+    """A stored event; `openworld.service.events` defines the kinds.
 
-    `digest` is equal for events that do the same. `undoes` is the event that an undo or a redo cancels.
+    `digest` is equal for events with the same kind and payload. `undoes` is the id of the event that an undo
+    or a redo cancels.
     """
 
     id: int
@@ -34,7 +35,7 @@ class EventRecord:
 
 
 def digest_of(kind: str, payload: Mapping[str, Any]) -> str:
-    """Return a hash that is equal for events that do the same."""
+    """Return a hash of the kind and payload of an event."""
     return hashlib.sha256(f"{kind} {json.dumps(payload, sort_keys=True)}".encode()).hexdigest()
 
 
@@ -72,13 +73,13 @@ def count(connection: Connection, kind: str) -> int:
 
 
 def read_after(connection: Connection, event_id: int) -> Iterator[EventRecord]:
-    """Yield the events after one, oldest first; all of them after 0."""
+    """Yield the events with a larger id, oldest first; 0 yields all of them."""
     query = select(events).where(events.c.id > event_id).order_by(events.c.id)
     yield from map(_record, connection.execute(query))
 
 
 def read(connection: Connection, ids: Sequence[int]) -> Iterator[EventRecord]:
-    """Yield events by their ids, which must be ascending."""
+    """Yield the events with these ids, which must be ascending."""
     for some in chunks(ids):
         yield from map(
             _record, connection.execute(select(events).where(events.c.id.in_(some)).order_by(events.c.id))
@@ -86,7 +87,7 @@ def read(connection: Connection, ids: Sequence[int]) -> Iterator[EventRecord]:
 
 
 def newest(connection: Connection, before: int | None, limit: int, who: str | None) -> list[EventRecord]:
-    """Return events, newest first."""
+    """Return events, newest first: those with an id below `before`, of one person or of all."""
     query = select(events).order_by(events.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(events.c.id < min(before, LARGEST_ID))
@@ -105,7 +106,7 @@ def _record(row: Row[Any]) -> EventRecord:
 def add_version(
     connection: Connection, number: int, event_id: int | None, history: str, summary: Mapping[str, Any]
 ) -> None:
-    """Add a version."""
+    """Add a version of the model."""
     connection.execute(
         insert(versions),
         {
@@ -127,7 +128,7 @@ def version_list(connection: Connection, before: int | None = None, limit: int =
 
 
 def version(connection: Connection, number: int) -> Version | None:
-    """Return one version, if there is one."""
+    """Return the version with this number, or None."""
     if abs(number) > LARGEST_ID:
         return None
     row = connection.execute(select(versions).where(versions.c.id == number)).one_or_none()
@@ -135,7 +136,7 @@ def version(connection: Connection, number: int) -> Version | None:
 
 
 def versions_of(connection: Connection, event_ids: Sequence[int]) -> list[Version]:
-    """Return the versions that events have made."""
+    """Return the versions that these events created."""
     return [
         Version(**row._mapping)
         for some in chunks(event_ids)
@@ -143,31 +144,46 @@ def versions_of(connection: Connection, event_ids: Sequence[int]) -> list[Versio
     ]
 
 
-def amend_version(connection: Connection, number: int, more: Mapping[str, Any]) -> None:
-    """Add to the summary of a version."""
+def count_rescored(connection: Connection, number: int, recognized: int, returned: int) -> None:
+    """Add to a version's counts of samples that left the unknown pool and that returned to it."""
     found = version(connection, number)
     if found is not None:
-        summary = {**found.summary, **more}
-        connection.execute(update(versions).where(versions.c.id == number).values(summary=summary))
+        before = found.summary
+        counts = {
+            "recognized": before.get("recognized", 0) + recognized,
+            "returned": before.get("returned", 0) + returned,
+        }
+        row = versions.c.id == number
+        connection.execute(update(versions).where(row).values(summary={**before, **counts}))
+
+
+def rescored_by(connection: Connection, after: int, last: int) -> tuple[int, int]:
+    """Return how many samples left the unknown pool and returned to it in versions `after` + 1 to `last`."""
+    query = select(versions.c.summary).where(versions.c.id > after, versions.c.id <= last)
+    summaries = list(connection.execute(query).scalars())
+    recognized, returned = (
+        sum(summary.get(key, 0) for summary in summaries) for key in ("recognized", "returned")
+    )
+    return recognized, returned
 
 
 # -- snapshots ------------------------------------------------------------------------------------
 
 
 def add_snapshot(connection: Connection, history: str, data: bytes, *, is_base: bool = False) -> None:
-    """Store the model of a history."""
+    """Store the model file of a history, which is the hash of the events in the model."""
     row = {"history": history, "is_base": is_base, "created_at": datetime.now(UTC), "data": data}
     connection.execute(insert(snapshots), row)
 
 
 def snapshot_histories(connection: Connection) -> list[str]:
-    """Return the histories with a snapshot: that of the first model, then the newest first."""
+    """Return the histories that have a snapshot: first that of the initial model, then newest first."""
     order = (snapshots.c.is_base.desc(), snapshots.c.created_at.desc())
     return list(connection.execute(select(snapshots.c.history).order_by(*order)).scalars())
 
 
 def snapshot(connection: Connection, history: str) -> bytes:
-    """Return the bytes of a snapshot."""
+    """Return the model file of a history."""
     query = select(snapshots.c.data).where(snapshots.c.history == history)
     return bytes(connection.execute(query).scalar_one())
 

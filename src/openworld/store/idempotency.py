@@ -1,4 +1,4 @@
-"""Answers stored under idempotency keys: a request that is sent again is answered from here."""
+"""Idempotency-key store: the answer to a repeated request is read from here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT_HOURS = 24
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """A digest of the request, and its answer as JSON."""
+    """The digest of a request and its answer as JSON."""
 
     digest: str
     answer: str
@@ -30,7 +30,7 @@ def find(connection: Connection, key_id: str) -> StoredAnswer | None:
 
 
 def put(connection: Connection, key_id: str, answer: StoredAnswer) -> None:
-    """Store an answer, and delete expired ones."""
+    """Store an answer and delete the expired ones."""
     now = datetime.now(UTC)
     connection.execute(
         delete(idempotency_keys).where(idempotency_keys.c.at < now - timedelta(hours=KEPT_HOURS))

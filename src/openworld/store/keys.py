@@ -1,4 +1,4 @@
-"""API keys; the database holds hashes of the secrets."""
+"""API keys; the database stores only hashes of the secrets."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def find_key(connection: Connection, secret: str) -> Key | None:
 
 
 def key_list(connection: Connection) -> list[Key]:
-    """Return all keys by name."""
+    """Return all keys, sorted by name."""
     query = select(keys.c.name, keys.c.role, keys.c.created_at, keys.c.revoked_at).order_by(keys.c.name)
     return [Key(**row._mapping) for row in connection.execute(query)]
 
 
 def revoke_key(connection: Connection, name: str) -> bool:
-    """Revoke a key, and return whether there was one to revoke."""
+    """Revoke a key; return False if there is no valid key with this name."""
     result = connection.execute(
         update(keys)
         .where(keys.c.name == name, keys.c.revoked_at.is_(None))

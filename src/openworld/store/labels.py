@@ -1,4 +1,4 @@
-"""Labels: the states that events gave to samples, and the descriptions of classes."""
+"""Label table: the states that events gave to samples, and the descriptions of classes."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ class GivenState:
 
 
 class LabelTable:
-    """Applies the effect of events to the stored labels and descriptions, inside a transaction."""
+    """Applies events to the stored labels and descriptions, inside a transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def label(self, labels: Mapping[int, str], by: EventRecord) -> None:
-        """Give samples labels."""
+        """Label samples."""
         set_states(self._connection, {i: GivenState.labeled(label, by) for i, label in labels.items()})
 
     def dismiss(self, sample_ids: Sequence[int], by: EventRecord) -> None:
-        """Take samples out of the pool."""
+        """Remove samples from the pool."""
         set_states(self._connection, dict.fromkeys(sample_ids, GivenState.dismissed(by)))
 
     def return_to_pool(self, sample_ids: Sequence[int], by: EventRecord) -> None:
-        """Return samples to the pool that were recognized wrongly."""
+        """Return wrongly recognized samples to the pool."""
         set_states(self._connection, dict.fromkeys(sample_ids, GivenState.returned(by)))
 
     def move(self, labels: Sequence[str], into: str) -> None:
-        """Give the samples and the description of some classes to another class."""
+        """Move the samples of some classes to another, which gets a description of theirs if it has none."""
         self._connection.execute(update(samples).where(samples.c.label.in_(labels)).values(label=into))
         texts = get_descriptions(self._connection)
         moved = [texts.pop(label) for label in labels if label != into and label in texts]
@@ -79,7 +79,7 @@ class LabelTable:
 
 
 def replace_all(connection: Connection, states: Mapping[int, GivenState], texts: Mapping[str, str]) -> None:
-    """Make the stored labels and descriptions those of a projection; rows that agree are not written."""
+    """Replace the stored labels and descriptions by a projection; unchanged samples are not written."""
     before = _given_states(connection)
     changed = {
         i: given for i, given in states.items() if before.get(i) != (given.state, given.label, given.event_id)
@@ -90,15 +90,19 @@ def replace_all(connection: Connection, states: Mapping[int, GivenState], texts:
 
 
 @dataclass(frozen=True)
-class LabelImage:
-    """States of some samples, None for those that no event holds, and all descriptions, as they were once."""
+class OverwrittenLabels:
+    """The label state before an event: what to restore when the event is undone.
+
+    `states` has the samples that the event changes, with None for those that had no state from an event.
+    `texts` has all descriptions.
+    """
 
     states: Mapping[int, GivenState | None]
     texts: Mapping[str, str]
 
     @classmethod
-    def of(cls, connection: Connection, ids: Iterable[int], labels: Iterable[str]) -> LabelImage:
-        """Read the states of some samples and of all samples with some labels."""
+    def of(cls, connection: Connection, ids: Iterable[int], labels: Iterable[str]) -> OverwrittenLabels:
+        """Read the states of these samples and of all samples with these labels."""
         names = ("id", "state", "label", "who", "labeled_at", "event_id")
         query = select(*(samples.c[name] for name in names))
         conditions = [samples.c.id.in_(some) for some in chunks(list(ids))]
@@ -110,15 +114,15 @@ class LabelImage:
         return cls(states, get_descriptions(connection))
 
     def restore(self, connection: Connection) -> None:
-        """Write them back."""
-        held = {i: given for i, given in self.states.items() if given is not None}
-        set_states(connection, held)
-        release(connection, self.states.keys() - held.keys())
+        """Write the state back."""
+        given_states = {i: given for i, given in self.states.items() if given is not None}
+        set_states(connection, given_states)
+        release(connection, self.states.keys() - given_states.keys())
         set_descriptions(connection, self.texts)
 
 
 def set_states(connection: Connection, states: Mapping[int, GivenState]) -> None:
-    """Set the states of samples. They stay in their cluster, so that undo finds them there."""
+    """Set the states of samples. They stay in their clusters, so undo need not restore these."""
     rows = [
         {
             "b_id": i,
@@ -135,18 +139,18 @@ def set_states(connection: Connection, states: Mapping[int, GivenState]) -> None
 
 
 def release(connection: Connection, ids: Iterable[int]) -> None:
-    """Return samples that no event holds any more to the pool, if they were ever in it."""
-    back = case((samples.c.seen > 0, "pending"), else_="dismissed")
+    """Remove the state that an event gave to samples; they return to the pool if they were ever in it."""
+    state = case((samples.c.seen > 0, "pending"), else_="dismissed")
     for some in chunks(list(ids)):
         connection.execute(
             update(samples)
             .where(samples.c.id.in_(some))
-            .values(state=back, label=None, who=None, labeled_at=None, event_id=None)
+            .values(state=state, label=None, who=None, labeled_at=None, event_id=None)
         )
 
 
 def _given_states(connection: Connection) -> dict[int, tuple[str, str | None, int]]:
-    """Return state, label and event of every sample whose state an event gave."""
+    """Return the state, label and event id of every sample whose state comes from an event."""
     rows = connection.execute(
         select(samples.c.id, samples.c.state, samples.c.label, samples.c.event_id).where(
             samples.c.event_id.is_not(None)
@@ -156,7 +160,7 @@ def _given_states(connection: Connection) -> dict[int, tuple[str, str | None, in
 
 
 def labeled_with(connection: Connection, ids: Sequence[int]) -> dict[int, dict[int, str]]:
-    """Return the events that labeled samples, each with all samples it labeled and their labels now."""
+    """Return the ids of the events that labeled these samples, with all samples of each and their labels."""
     found: dict[int, dict[int, str]] = {}
     for some in chunks(ids):
         by = select(samples.c.event_id).where(samples.c.id.in_(some), samples.c.state == "labeled")
@@ -171,7 +175,7 @@ def labeled_with(connection: Connection, ids: Sequence[int]) -> dict[int, dict[i
 
 
 def count_states(connection: Connection, who: str | None = None) -> dict[str, int]:
-    """Count samples by state, of all or of one person."""
+    """Count samples by state: all of them, or those of one person."""
     query = select(samples.c.state, func.count()).group_by(samples.c.state)
     if who is not None:
         query = query.where(samples.c.who == who)
@@ -179,7 +183,7 @@ def count_states(connection: Connection, who: str | None = None) -> dict[str, in
 
 
 def get_descriptions(connection: Connection) -> dict[str, str]:
-    """Return the descriptions of classes."""
+    """Return the description of each class that has one."""
     return {row.label: row.text for row in connection.execute(select(descriptions))}
 
 

@@ -1,4 +1,4 @@
-"""Messages between the servers on one PostgreSQL database, by LISTEN and NOTIFY."""
+"""Messages between the servers of one PostgreSQL database, by LISTEN and NOTIFY."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy import text
 from openworld.store.database import Database
 
 _CHANNEL = "openworld"
-_MAX_BYTES = 7_900  # of the 8,000 that PostgreSQL takes
+_MAX_BYTES = 7_900  # PostgreSQL accepts less than 8,000
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Message:
 class NotifyChannel:
     """Sends messages to the other servers and receives theirs.
 
-    A message may be lost, for example with its connection, so receivers must also poll the event log.
+    A message may be lost, for example when a connection breaks, so receivers must also poll the event log.
     """
 
     def __init__(self, database: Database) -> None:
@@ -36,7 +36,7 @@ class NotifyChannel:
         self._server_id = uuid4().hex
 
     def send(self, message: Message) -> None:
-        """Send a message, unless it is too long for PostgreSQL."""
+        """Send a message; one that is too long for PostgreSQL is dropped."""
         encoded = json.dumps([self._server_id, message.kind, dict(message.data)])
         if len(encoded) > _MAX_BYTES:
             return
@@ -47,9 +47,9 @@ class NotifyChannel:
 
     @contextmanager
     def listening(self) -> Iterator[Callable[[float], list[Message]]]:
-        """Give a function that waits up to some seconds and returns the messages of other servers."""
+        """Yield a function that waits for messages of other servers, up to some seconds, and returns them."""
         borrowed = self._database.engine.raw_connection()
-        connection: Any = borrowed.driver_connection  # of psycopg
+        connection: Any = borrowed.driver_connection  # psycopg's connection
         borrowed.detach()  # a listening connection cannot go back to the pool
         try:
             connection.autocommit = True

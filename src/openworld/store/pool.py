@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, func, or_, select, tuple_
 
-from openworld.store.records import PoolFilter, Sample
+from openworld.store.records import RANDOM, PoolFilter, Sample
 from openworld.store.samples import (
     Features,
     features_of,
@@ -39,7 +39,7 @@ def _conditions(where: PoolFilter) -> list[ColumnElement[bool]]:
         None if where.since is None else table.created_at >= where.since,
         None if where.until is None else table.created_at < where.until,
         None if where.answer is None else table.answer == where.answer,
-        None if where.kept is None else table.kept == where.kept,
+        table.kept.in_(RANDOM) if where.random else None,
     ]
     if where.clustered is not None:
         conditions.append(table.cluster_id.is_not(None) if where.clustered else table.cluster_id.is_(None))
@@ -77,7 +77,7 @@ def page(
     query = select_samples().add_columns(samples.c.cluster_rank).where(*_conditions(where))
     order = _order(where)
     if after is not None:
-        start = _place(after, len(order))
+        start = _parse_cursor(after, len(order))
         if len(order) > 1:
             query = query.where(tuple_(*order) > start)
         else:
@@ -97,7 +97,7 @@ class BadCursor(ValueError):
     """A cursor that does not belong to a list of this kind."""
 
 
-def _place(cursor: str, n_parts: int) -> tuple[float, ...]:
+def _parse_cursor(cursor: str, n_parts: int) -> tuple[float, ...]:
     *first, last = cursor.split(",")
     if len(first) != n_parts - 1 or not (last.isascii() and last.isdigit()):
         raise BadCursor(cursor)
@@ -126,7 +126,7 @@ def pending(connection: Connection) -> tuple[Ids, Ids]:
 
 
 def pending_features(connection: Connection, batch: int) -> Iterator[tuple[Ids, Features]]:
-    """Yield the ids, ascending, and features of the pending samples, some at a time."""
+    """Yield the ids, ascending, and features of the pending samples, in batches."""
     query = (
         select_features()
         .join(samples, samples.c.id == features.c.sample_id)
@@ -155,7 +155,7 @@ def labeled(connection: Connection, batch: int = 500) -> Iterator[tuple[Sample, 
 
 
 def count_answers(connection: Connection) -> dict[str, int]:
-    """Count the recognized samples of each class that the model named."""
+    """Count the recognized samples by the class that the model answered."""
     query = (
         select(samples.c.answer, func.count())
         .where(samples.c.state == "recognized", samples.c.answer.is_not(None))

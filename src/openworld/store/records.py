@@ -10,15 +10,16 @@ from typing import Any, Literal
 Kind = Literal["vector", "image", "text"]
 SampleState = Literal["pending", "recognized", "labeled", "dismissed"]
 Role = Literal["viewer", "labeler", "admin"]
-Kept = Literal["uncertain", "random"]
+Kept = Literal["uncertain", "random", "drawn"]
+RANDOM: tuple[Kept, ...] = ("random", "drawn")  # the random share
 
 
 @dataclass(frozen=True)
 class SampleContent:
-    """A sample's kind, text, source and pictures, beside its feature.
+    """The content of a sample besides its features: kind, text, source and pictures.
 
-    `thumbnail` is a small encoded picture, `preview` a larger one; `source` says where the sample is from, as
-    the client gave it.
+    `thumbnail` is a small encoded picture, `preview` a larger one. `source` is where the sample comes from,
+    as given by the client.
     """
 
     kind: Kind = "vector"
@@ -32,8 +33,8 @@ class SampleContent:
 class ClassDistance:
     """A class near a sample: its distance in the model's metric, and the sample's membership.
 
-    `membership` is from 0 to 1, not normalized over classes; None between two classes, and for a sample
-    that was stored without it.
+    `membership` is between 0 and 1 and not normalized over classes. It is None for the distance of two
+    classes, and for samples that were stored before memberships were.
     """
 
     label: str
@@ -43,12 +44,14 @@ class ClassDistance:
 
 @dataclass(frozen=True)
 class Sample:
-    """A stored sample, without feature and thumbnail bytes.
+    """A stored sample, without its features and pictures.
 
-    `decision`, `membership`, `answer` and `nearest` are by `model_version`, the version that last changed
-    them. `seen` counts how often the same content was sent to be recognized: 0 for what was only learned.
+    `decision`, `membership`, `answer` and `nearest` come from `model_version`, the version that last changed
+    them. `seen` counts how often the same content was sent to be recognized; it is 0 for samples that were
+    only learned.
     `who` and `labeled_at` are those of the event that labeled or dismissed it, or returned it to the pool.
-    `kept` is why a recognized sample was stored: the model was uncertain, or it belongs to the random share.
+    `kept` is why a recognized sample is reviewed: it was stored because the model was uncertain, or for the
+    random share; or it was drawn for the random share when it came as unknown (`drawn`).
     """
 
     id: int
@@ -76,8 +79,9 @@ class PoolFilter:
     """Which samples to list; a field that is None does not filter.
 
     `nearest` is the label of the nearest class, `text` a part of text or source, whatever the case.
-    `answer` is the class that the model named. With `cluster`, members come in the order of the cluster,
-    outliers last; with `least_certain_first`, by membership; otherwise by id.
+    `answer` is the class that the model named, `random` asks for the random share. With `cluster`, members
+    come in the order of the cluster, outliers last; with `least_certain_first`, by membership; otherwise by
+    id.
     """
 
     state: SampleState | None = "pending"
@@ -91,16 +95,17 @@ class PoolFilter:
     until: datetime | None = None
     newest_first: bool = False
     answer: str | None = None
-    kept: Kept | None = None
+    random: bool = False
     least_certain_first: bool = False
 
 
 @dataclass(frozen=True)
 class PoolCluster:
-    """A cluster of unknown samples. `pinned`: merged or split by a person, so clustering leaves it alone.
+    """A cluster of unknown samples.
 
-    `purity` is the estimated share of its commonest class, `novelty` how different it is from the known
-    classes, from 0; both None for a cluster that a person made. `loose`: it probably holds several classes.
+    `pinned`: a person merged or split it, so the clustering job does not change it. `purity` is the estimated
+    share of its most common class, `novelty` how different it is from the known classes, 0 or more. Both are
+    None for a cluster that a person made. `loose`: it probably contains several classes.
     """
 
     id: int
@@ -116,7 +121,7 @@ class PoolCluster:
 
 @dataclass(frozen=True)
 class ClusterDraft:
-    """A cluster found by the clustering job: members in the order to show; `id` None for a new one."""
+    """A cluster found by the clustering job: its members in viewing order, and its id, None if it is new."""
 
     members: Sequence[int]
     medoid: int
@@ -128,10 +133,10 @@ class ClusterDraft:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the model and what changed in it. The newest is the one in use.
+    """A version of the model and what changed in it. The newest version is the current one.
 
-    `summary` has the keys added, removed (labels), samples, classes (how many), threshold, and, once the pool
-    was rescored, recognized and returned.
+    `summary` has the keys added and removed (labels), samples and classes (counts), threshold and, once the
+    pool was rescored, recognized and returned (counts).
     """
 
     id: int

@@ -1,9 +1,9 @@
-"""Samples: each content is stored once, with the verdict of the model on it."""
+"""Stored samples: each content is stored once, with the model's verdict on it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
@@ -30,7 +30,7 @@ POOL: tuple[SampleState, SampleState] = ("pending", "recognized")
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of one version of the model on a sample."""
+    """The judgement of a sample by one version of the model."""
 
     answer: str | None
     decision: float
@@ -40,7 +40,7 @@ class Verdict:
 
     @classmethod
     def of(cls, judgement: Judgement, row: int, model_version: int) -> Verdict:
-        """Return what a judgement says about one of its samples."""
+        """Return the verdict on one sample of a judgement."""
         nearest = zip(
             judgement.nearest[row].tolist(),
             judgement.distances[row].tolist(),
@@ -56,7 +56,7 @@ class Verdict:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return the columns of the table."""
+        """Return the values of the table's columns."""
         return {
             "answer": self.answer,
             "decision": self.decision,
@@ -69,7 +69,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class NewSample:
-    """A sample to store: its feature, what is known about it, and the verdict on it."""
+    """A sample to store: its features, its content and the verdict on it."""
 
     feature: Features
     item: SampleContent
@@ -92,7 +92,7 @@ def content_hash(feature: Features, item: SampleContent) -> str:
 
 
 def store(database: Database, connection: Connection, new: Sequence[NewSample]) -> list[int]:
-    """Store samples and return their ids; content that is there already keeps its id."""
+    """Store samples and return their ids; content that is already stored keeps its id."""
     hashes = [sample.content_hash() for sample in new]
     rows: dict[str, dict[str, Any]] = {}
     first = dict(zip(reversed(hashes), reversed(new), strict=True))
@@ -120,9 +120,9 @@ def store(database: Database, connection: Connection, new: Sequence[NewSample]) 
     return [ids[digest] for digest in hashes]
 
 
-@cache  # to make the statement takes half the time of storing a sample
+@cache  # building the statement takes half the time of storing a sample
 def _insert_or_count(upsert: Callable[[Table], Any]) -> Any:
-    """Return the statement that stores samples; content that is there already is counted."""
+    """Return the statement that inserts samples, or counts those whose content is already stored."""
     insert = upsert(samples)
     came_back = and_(samples.c.seen == 0, samples.c.state == "dismissed", insert.excluded.seen > 0)
     return insert.on_conflict_do_update(
@@ -151,7 +151,7 @@ def _row(digest: str, sample: NewSample) -> dict[str, Any]:
 
 
 def sample_of(row: Row[Any]) -> Sample:
-    """Return the record of a row of `select_samples`."""
+    """Return the sample in a row of `select_samples`."""
     values = list(row[: len(_NAMES)])
     values[_NEAREST] = tuple(
         ClassDistance(*near) for near in values[_NEAREST]
@@ -160,12 +160,12 @@ def sample_of(row: Row[Any]) -> Sample:
 
 
 def select_samples() -> Any:
-    """Select the columns that make a `Sample`; more may follow them."""
+    """Select the columns of a `Sample`; callers may add more."""
     return select(*(samples.c[name] for name in _NAMES))
 
 
 def find(connection: Connection, ids: Sequence[int]) -> dict[int, Sample]:
-    """Return those of the samples that there are."""
+    """Return the samples with these ids; ids that do not exist are skipped."""
     found: dict[int, Sample] = {}
     for some in chunks([i for i in ids if abs(i) <= LARGEST_ID]):
         rows = connection.execute(select_samples().where(samples.c.id.in_(some)))
@@ -174,7 +174,7 @@ def find(connection: Connection, ids: Sequence[int]) -> dict[int, Sample]:
 
 
 def find_content(connection: Connection, hashes: Sequence[str]) -> dict[str, tuple[int, str | None]]:
-    """Return id and label of the samples with these contents."""
+    """Return the id and label of the samples with these content hashes."""
     found: dict[str, tuple[int, str | None]] = {}
     for some in chunks(hashes):
         rows = connection.execute(
@@ -187,7 +187,7 @@ def find_content(connection: Connection, hashes: Sequence[str]) -> dict[str, tup
 
 
 def features_of(connection: Connection, ids: Sequence[int]) -> Features:
-    """Return the features of samples, in the order given; a KeyError names one that does not exist."""
+    """Return the features of samples, in the order given; raise KeyError with an id that does not exist."""
     possible = [i for i in dict.fromkeys(ids) if abs(i) <= LARGEST_ID]
     parts = [
         read_features(connection, select_features().where(features.c.sample_id.in_(some)))
@@ -199,12 +199,12 @@ def features_of(connection: Connection, ids: Sequence[int]) -> Features:
 
 
 def select_features() -> Any:
-    """Select what `read_features` reads."""
+    """Select the columns that `read_features` needs."""
     return select(features.c.sample_id, features.c.dtype, features.c.data)
 
 
 def read_features(connection: Connection, query: Any) -> tuple[NDArray[np.int64], Features]:
-    """Return the ids and features that a query of `select_features` finds."""
+    """Return the ids and features that a `select_features` query finds."""
     rows = plain_rows(connection, query)
     if not rows:
         return np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32)
@@ -216,7 +216,7 @@ def read_features(connection: Connection, query: Any) -> tuple[NDArray[np.int64]
 
 
 def plain_rows(connection: Connection, query: Any) -> Sequence[tuple[Any, ...]]:
-    """Return rows as the driver gives them: to make SQLAlchemy's of very many takes as long again."""
+    """Return the driver's rows: converting very many of them to SQLAlchemy's takes as long again."""
     with connection.execute(query) as result:
         return result.cursor.fetchall()
 
@@ -255,42 +255,50 @@ def judged_before(connection: Connection, version: int, since: datetime) -> list
     return list(connection.execute(query).scalars())
 
 
-def update_verdicts(
-    connection: Connection, verdicts: Mapping[int, Verdict], stay: Collection[int] = ()
-) -> None:
-    """Store new verdicts, except on samples that a person has labeled or dismissed meanwhile.
+def update_verdicts(connection: Connection, verdicts: Mapping[int, Verdict]) -> tuple[int, int]:
+    """Store new verdicts; return how many samples left the unknown pool, and how many returned to it.
 
-    Samples in `stay` remain in the pool whatever the verdict.
+    A sample keeps its state if a person has labeled or dismissed it since it was read, or returned it to the
+    pool, and its verdict if a later version of the model has judged it.
     """
-    rows = [
-        {
-            "b_id": i,
-            "state": "pending" if verdict.answer is None or i in stay else "recognized",
-            **verdict.row(),
-        }
-        for i, verdict in verdicts.items()
-    ]
+    columns = (samples.c.id, samples.c.state, samples.c.who, samples.c.model_version)
+    rows: list[dict[str, Any]] = []
+    recognized = returned = 0
+    for some in chunks(list(verdicts)):
+        query = select(*columns).where(samples.c.id.in_(some), samples.c.state.in_(POOL))
+        for sample in connection.execute(query):
+            verdict = verdicts[sample.id]
+            if sample.model_version > verdict.model_version:
+                continue
+            stays = sample.state == "pending" and sample.who is not None
+            state = "pending" if verdict.answer is None or stays else "recognized"
+            recognized += sample.state == "pending" and state == "recognized"
+            returned += sample.state == "recognized" and state == "pending"
+            rows.append({"b_id": sample.id, "state": state, **verdict.row()})
     if rows:
-        connection.execute(
-            update(samples).where(
-                samples.c.id == bindparam("b_id"), or_(*(samples.c.state == state for state in POOL))
-            ),
-            rows,
-        )
+        connection.execute(update(samples).where(samples.c.id == bindparam("b_id")), rows)
+    return recognized, returned
 
 
 # -- retention --------------------------------------------------------------------------------------
 
 
-def old_recognized(connection: Connection, most: int, before: datetime) -> list[int]:
-    """Return the recognized samples to delete: stored before a moment, or the oldest of more than `most`.
+def old_recognized(connection: Connection, most: int, before: datetime) -> dict[int, Kept]:
+    """Return the samples kept for review that were stored before a moment, or are the oldest of too many.
 
-    Those that a person reviewed stay.
+    Returns why each was kept. Those that a person reviewed are not among them.
     """
     kept = and_(samples.c.kept.is_not(None), samples.c.state == "recognized", samples.c.event_id.is_(None))
-    old = select(samples.c.id).where(kept, samples.c.created_at < before)
-    surplus = select(samples.c.id).where(kept).order_by(samples.c.id.desc()).offset(most)
-    return sorted({*connection.execute(old).scalars(), *connection.execute(surplus).scalars()})
+    all_kept = select(samples.c.id, samples.c.kept).where(kept)
+    old = all_kept.where(samples.c.created_at < before)
+    surplus = all_kept.order_by(samples.c.id.desc()).offset(most)
+    return {row.id: row.kept for query in (old, surplus) for row in connection.execute(query)}
+
+
+def leave_random_share(connection: Connection, ids: Sequence[int]) -> None:
+    """Take samples out of the random share."""
+    for some in chunks(ids):
+        connection.execute(update(samples).where(samples.c.id.in_(some)).values(kept=None))
 
 
 def old_unknown(connection: Connection, most: int | None, before: datetime | None) -> list[int]:
@@ -341,6 +349,6 @@ def delete_previews(connection: Connection, most: int) -> None:
 
 
 def chunks(values: Sequence[T], size: int = _AT_ONCE) -> Iterator[Sequence[T]]:
-    """Yield the values some at a time."""
+    """Yield the values in chunks of at most `size`."""
     for start in range(0, len(values), size):
         yield values[start : start + size]

@@ -1,4 +1,4 @@
-"""Values that all servers on a database share, by name."""
+"""Named values that all servers of a database share."""
 
 from __future__ import annotations
 

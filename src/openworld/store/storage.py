@@ -1,4 +1,4 @@
-"""What can go wrong with the storage below a database, in words; and the file of an SQLite database."""
+"""Storage errors explained for users, and the file of an SQLite database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ with suppress(ImportError):  # on Windows the file is not locked
     import fcntl
 
 _CHECK_SECONDS = 5.0
-_CHECK_STEPS = 10_000  # of SQLite's machine between two looks at the clock
+_CHECK_STEPS = 10_000  # instructions of SQLite's virtual machine between two looks at the clock
 
 _FULL = "The disk of the database is full: nothing can be stored until there is space."
 _READ_ONLY = "The database cannot be written: the file, its folder or the disk is read-only."
@@ -35,15 +35,15 @@ _BY_SQLSTATE = {"53100": _FULL, "25006": _READ_ONLY, "XX001": _DAMAGED, "XX002":
 
 
 class StorageError(Exception):
-    """The database cannot be used, and trying again does not help; the message is for people."""
+    """The database cannot be used and a retry does not help; the message tells the user why."""
 
 
 class DamagedError(StorageError):
-    """The database's file is damaged."""
+    """The database is damaged."""
 
 
 def explain(error: DBAPIError | sqlite3.Error) -> StorageError | None:
-    """Return what is wrong with the storage, or None for any other error."""
+    """Return the StorageError behind a driver's error, or None if the storage is not the cause."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     name, state = getattr(cause, "sqlite_errorname", None) or "", getattr(cause, "sqlstate", None) or ""
     known = next((message for start, message in _BY_SQLITE_NAME.items() if name.startswith(start)), None)
@@ -53,17 +53,17 @@ def explain(error: DBAPIError | sqlite3.Error) -> StorageError | None:
 
 
 class SqliteFile:
-    """The file of a database: sound at the start, locked by one server, and still the one that was opened."""
+    """The file of an SQLite database: checks it for damage, locks it, and notices if it is replaced."""
 
     def __init__(self, path: str) -> None:
         self._path, self._lock_path = Path(path), Path(f"{path}.lock")
         self._identity: tuple[int, int] | None = None
         self._lock: IO[str] | None = None
-        with suppress(OSError):  # it holds people's data and a secret; opening it reports the error
+        with suppress(OSError):  # private, as it holds personal data and a secret; errors show up on opening
             os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
 
     def check_sound(self, connection: Any) -> None:
-        """Raise StorageError if the file is damaged, as far as a check of a few seconds finds out."""
+        """Raise DamagedError if a check of a few seconds finds damage in the file."""
         end = monotonic() + _CHECK_SECONDS
         connection.set_progress_handler(lambda: monotonic() > end, _CHECK_STEPS)
         try:
@@ -83,7 +83,7 @@ class SqliteFile:
             )
 
     def lock(self) -> None:
-        """Take the file for this process; raise StorageError if another one has it."""
+        """Lock the file for this process; raise StorageError if another process has it."""
         if "fcntl" not in globals() or self._lock is not None:
             return
         opened = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -103,18 +103,18 @@ class SqliteFile:
         self._lock = file
 
     def remember(self) -> None:
-        """Remember which file this is."""
-        self._identity = self._now()
+        """Store the identity (device and inode) of the file for `check_present`."""
+        self._identity = self._current_identity()
 
     def check_present(self) -> None:
-        """Raise StorageError if the file was removed, or replaced by another."""
-        if self._now() != self._identity:
+        """Raise StorageError if the file was removed or replaced by another."""
+        if self._current_identity() != self._identity:
             raise StorageError(
                 f"{self._path} was removed or replaced while it was in use: what was done last may be lost. "
                 "Put the file back, or a backup of it, and start the service again."
             )
 
-    def _now(self) -> tuple[int, int] | None:
+    def _current_identity(self) -> tuple[int, int] | None:
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -122,7 +122,7 @@ class SqliteFile:
         return found.st_dev, found.st_ino
 
     def release(self) -> None:
-        """Let other processes use the file."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

@@ -1,4 +1,4 @@
-"""The tables. A change here needs a migration beside it; a test compares the two."""
+"""Database tables. Every change needs a migration; a test compares tables and migrations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sqlalchemy.types import TypeDecorator
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A time, stored as seconds since 1970: the same in every database and time zone."""
+    """A time, stored as seconds since 1970, which is the same in every database and time zone."""
 
     impl = Float(53)
     cache_ok = True
@@ -39,7 +39,7 @@ class UtcTime(TypeDecorator[datetime]):
         return None if value is None else datetime.fromtimestamp(value, UTC)
 
 
-LARGEST_ID = 2**31 - 1  # what the integer columns hold
+LARGEST_ID = 2**31 - 1  # limit of the integer columns
 
 
 metadata = MetaData(
@@ -51,8 +51,8 @@ metadata = MetaData(
     }
 )
 
-# Rows are small: features and pictures have tables of their own, so lists never carry them and a change of
-# state does not write them again.
+# Features and pictures have their own tables, so lists do not read them and a change of state does not write
+# them again.
 samples = Table(
     "samples",
     metadata,
@@ -103,7 +103,7 @@ thumbnails = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
-# The picture of a sample, large enough to judge it; the oldest go first.
+# Pictures of samples, large enough for a person to judge them; the oldest are deleted first.
 previews = Table(
     "previews",
     metadata,
@@ -142,8 +142,7 @@ events = Table(
     sqlite_autoincrement=True,
 )
 
-# The server that makes a version numbers it, one above the last: of two servers that make the same number,
-# one fails.
+# The server assigns the number, one above the last. If two servers assign the same number, one of them fails.
 versions = Table(
     "versions",
     metadata,
@@ -189,7 +188,7 @@ idempotency_keys = Table(
     Column("answer", Text, nullable=False),
 )
 
-# Values that all servers on this database share, such as the secret of session cookies.
+# Named values that all servers of this database share, such as the secret of session cookies.
 shared_values = Table(
     "kept",
     metadata,

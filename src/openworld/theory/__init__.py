@@ -1,6 +1,6 @@
 """The paper's theory: abating models (Theorems 1 and 2) and open space risk (Eq. 3 to 5).
 
-Nothing else in the package imports it; it is here to check the recognizers against.
+Nothing else in the package imports it. Use it to check recognizers against the theory.
 """
 
 from openworld.theory.abating import Cone, Gaussian, ReversedWeibull, Thresholded, zero_risk_threshold

@@ -1,17 +1,17 @@
-"""Compact abating probability (CAP) models and the threshold without open space risk: Theorem 1, executable.
+"""Compact abating probability (CAP) models and the threshold of Theorem 1 that has no open space risk.
 
-An abating model M has values that fall with the distance from a finite set of centers. M is thresholded
-as the paper's novelty detector does it, with a strict inequality (below Eq. 7),
+The value of an abating model M decreases with the distance from a finite set of centers. The thresholded
+model uses a strict inequality, as the paper's novelty detector does (below Eq. 7),
 
     M_tau(x) = M(x) if M(x) > tau, else 0
 
-and recognizes x where M_tau(x) > 0. Strict, because a model that is exactly 0 far away, such as the cone
-of Eq. 8, must recognize nothing there at tau = 0.
+and recognizes x where M_tau(x) > 0. The inequality is strict because a model that is exactly 0 far away,
+such as the cone of Eq. 8, must recognize nothing there at tau = 0.
 
-Two methods make the theorems executable, and each model derives them from those of its parts:
-`bound` (how large can the value be this far from every center?) and `reach` (how far from the centers
-can the value exceed a threshold?). `zero_risk_threshold` is the tau* of Theorem 1. Where the paper's
-statements need a condition or a correction, docs/theory.md says so.
+The theorems are computed with two methods, which combined models derive from those of their parts: `bound`
+(the largest possible value at a distance from every center) and `reach` (the largest distance at which the
+value can exceed a threshold). `zero_risk_threshold` is the tau* of Theorem 1. docs/theory.md lists the
+conditions and corrections that the paper's statements need.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from sklearn.utils.validation import check_array
 
 Floats = NDArray[np.float64]
 
-# A k-d tree is quicker than all distances in few dimensions only.
+# A k-d tree is faster than computing all distances only in few dimensions.
 _TREE_DIMENSIONS = 8
 _CHUNK_DISTANCES = 1 << 21
 
 
 def as_points(X: ArrayLike, n_features: int | None = None) -> Floats:
-    """Return finite float64 points of shape (n, D), or say what is wrong with them."""
+    """Return finite float64 points of shape (n, D), or raise an error."""
     points: Floats = check_array(X, dtype=np.float64)
     if n_features is not None and points.shape[1] != n_features:
         raise ValueError(f"X has {points.shape[1]} features, but {n_features} are expected.")
@@ -41,7 +41,7 @@ def as_points(X: ArrayLike, n_features: int | None = None) -> Floats:
 
 
 class NearestSample:
-    """Distances from points to the nearest of a finite set of samples, in memory that stays small."""
+    """Distances from points to the nearest of a finite set of samples, in bounded memory."""
 
     def __init__(self, samples: Floats) -> None:
         self.samples = samples
@@ -57,12 +57,12 @@ class NearestSample:
 
 
 class AbatingModel(ABC):
-    """A recognition function with values at least 0 that abate with the distance from its centers.
+    """A non-negative recognition function that decreases with the distance from its centers.
 
     Attributes
     ----------
     centers : array of shape (k, D)
-        The points the value is highest at: training samples, or class means. Not to be changed.
+        The points where the value is highest: training samples or class means. Read-only.
     """
 
     centers: Floats
@@ -73,18 +73,18 @@ class AbatingModel(ABC):
 
     @abstractmethod
     def bound(self, distance: float) -> float:
-        """Return a number that M(x) does not exceed where x is at least `distance` from every center.
+        """Return an upper bound of M(x) for all x that are at least `distance` away from every center.
 
-        It never grows with the distance. It is the smallest such number for a single model and for
-        combinations of models with the same centers; it may be larger than needed otherwise.
+        It does not increase with the distance. It is the least upper bound for a single model and for
+        combinations of models with the same centers; otherwise it may be larger than necessary.
         """
 
     @abstractmethod
     def reach(self, threshold: float) -> float:
         """Return the distance from the nearest center beyond which M(x) <= `threshold`.
 
-        It is the smallest distance with ``bound(distance) <= threshold``, up to rounding; infinite where
-        the value exceeds the threshold arbitrarily far away. ``reach(0)`` bounds the support.
+        It is the smallest distance with ``bound(distance) <= threshold``, up to rounding; infinite if the
+        value exceeds the threshold arbitrarily far away. ``reach(0)`` bounds the support.
         """
 
 
@@ -92,7 +92,7 @@ class AbatingModel(ABC):
 
 
 class RadialModel(AbatingModel):
-    """A model ``M(x) = a(min_i |x - center_i|)`` with a function a from 1 at distance 0 down to 0."""
+    """A model ``M(x) = a(min_i |x - center_i|)``, where a falls from 1 at distance 0 toward 0."""
 
     def __init__(self, centers: ArrayLike) -> None:
         self.centers = frozen(as_points(centers))
@@ -118,7 +118,7 @@ class Cone(RadialModel):
     ----------
     centers : array of shape (k, D)
     tau : float
-        The distance, not a probability, from which the value is 0.
+        The distance (not a probability) from which the value is 0.
     """
 
     def __init__(self, centers: ArrayLike, tau: float) -> None:
@@ -137,9 +137,9 @@ class Cone(RadialModel):
 class ReversedWeibull(RadialModel):
     """The tail of extreme value theory: ``exp(-(d / scale)^shape)``.
 
-    This is the probability that a Weibull variable with this shape and scale exceeds d, or, which is the
-    same, the reversed Weibull distribution function at -d. It is not the inverse Weibull (Fréchet)
-    distribution, which scipy calls `invweibull`.
+    This is the probability that a Weibull variable with this shape and scale exceeds d, which equals the
+    reversed Weibull distribution function at -d. It is not the inverse Weibull (Fréchet) distribution, which
+    scipy calls `invweibull`.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Thresholded(AbatingModel):
         self.centers = model.centers
 
     def value(self, X: ArrayLike) -> Floats:
-        """Return M(x) where it exceeds the threshold and 0 elsewhere, shape (n,)."""
+        """Return M(x) where it exceeds the threshold and otherwise 0, shape (n,)."""
         value = self.model.value(X)
         return np.where(value > self.threshold, value, 0.0)
 
@@ -225,9 +225,9 @@ def zero_risk_threshold(model: AbatingModel, r: float, samples: ArrayLike | None
     - ``max_j tau_j`` for a maximum,
     - ``prod_j tau_j`` for a product,
 
-    and not ``min_j tau_j``, which the paper's proof takes: docs/theory.md has the counterexample. It is
-    the smallest such threshold where all models have the samples for centers; for models with
-    different centers, and after a linear map, a smaller one may do.
+    and not ``min_j tau_j`` as in the paper's proof; docs/theory.md has a counterexample. It is the smallest
+    such threshold if the samples are the centers of all models. For models with different centers, and after
+    a linear map, a smaller threshold may be enough.
 
     Parameters
     ----------
@@ -235,14 +235,14 @@ def zero_risk_threshold(model: AbatingModel, r: float, samples: ArrayLike | None
     r : float
         The radius of Eq. 3, at least 0.
     samples : array of shape (N, D), optional
-        The training samples x_i of Eq. 3; by default the model's centers. Give them when the centers are
-        class means: a ball around a mean is inside the balls around the samples for certain only if its
-        radius is r less the distance from the mean to its nearest sample.
+        The training samples x_i of Eq. 3; by default the model's centers. Needed if the centers are class
+        means: a ball around a mean surely lies inside the balls around the samples only if its radius is r
+        minus the distance from the mean to its nearest sample.
 
     Returns
     -------
     float
-        At `model.bound(0)` and above the model recognizes nothing: no risk, and no use.
+        With a threshold of `model.bound(0)` or more the model recognizes nothing.
     """
     r, gap = checked_distance(r), 0.0
     if samples is not None:
@@ -252,7 +252,7 @@ def zero_risk_threshold(model: AbatingModel, r: float, samples: ArrayLike | None
 
 
 def frozen(array: Floats) -> Floats:
-    """Return a copy that cannot be changed."""
+    """Return a read-only copy."""
     array = array.copy()
     array.setflags(write=False)
     return array
@@ -265,14 +265,14 @@ def _positive(number: Any, name: str) -> float:
 
 
 def checked_threshold(threshold: float) -> float:
-    """Return a threshold that is finite and not negative."""
+    """Return the threshold, or raise an error if it is negative or not finite."""
     if not 0 <= threshold < np.inf:
         raise ValueError(f"A threshold must be finite and at least 0; got {threshold!r}.")
     return float(threshold)
 
 
 def checked_distance(distance: float) -> float:
-    """Return a distance that is finite and not negative."""
+    """Return the distance, or raise an error if it is negative or not finite."""
     if not 0 <= distance < np.inf:
         raise ValueError(f"A distance must be finite and at least 0; got {distance!r}.")
     return float(distance)

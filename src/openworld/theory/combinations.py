@@ -17,12 +17,12 @@ from openworld.theory.abating import (
     frozen,
 )
 
-# Beyond this distance a value that has not fallen to the threshold is taken never to.
+# A bound that is above the threshold at this distance is assumed never to fall to it.
 _FARTHEST = 1e300
 
 
 class _Combination(AbatingModel):
-    """Models over one feature space; the centers are those of all of them."""
+    """Base class of combinations: models over one feature space, with the union of their centers."""
 
     def __init__(self, models: Sequence[AbatingModel]) -> None:
         self.models = tuple(models)
@@ -39,7 +39,7 @@ class WeightedSum(_Combination):
     Parameters
     ----------
     models : sequence of AbatingModel
-        Give them already `Thresholded` for the sum as the theorem writes it, ``sum_j c_j M_{j,tau_j}``.
+        Pass `Thresholded` models for the sum as in the theorem, ``sum_j c_j M_{j,tau_j}``.
     weights : sequence of float, optional
         The c_j; by default ``1 / n_models`` each, a convex combination.
     """
@@ -92,7 +92,7 @@ class Maximum(_Combination):
 
 
 class Product(_Combination):
-    """``M(x) = prod_j M_j(x)``: Theorem 1 for a product. One factor of finite reach bounds the whole."""
+    """``M(x) = prod_j M_j(x)``: Theorem 1 for a product. Its reach is finite if that of one factor is."""
 
     def value(self, X: ArrayLike) -> Floats:
         """Return the product of the models' values, shape (n,)."""
@@ -113,11 +113,11 @@ class Product(_Combination):
 class LinearlyMapped(AbatingModel):
     """``M(x) = M'(T'x)``: a model over a linearly transformed space (Theorem 2).
 
-    With s the smallest of the D singular values of the map x -> T'x, ``|T'x - T'c| >= s |x - c|``, so
-    what M' promises at distance s d holds for M at distance d. A map that takes some direction to zero,
-    as every map to fewer dimensions does, has s = 0: M does not abate along that direction, its
-    `bound` is constant and its `reach` infinite, whatever the threshold below the maximum. The reach in
-    the mapped space is ``mapped.model.reach``.
+    Let s be the smallest of the D singular values of the map x -> T'x. Then ``|T'x - T'c| >= s |x - c|``, so
+    the bound of M' at distance s d is a bound of M at distance d. A map that sends some direction to zero,
+    as every map to fewer dimensions does, has s = 0: M does not abate along that direction, its `bound` is
+    constant, and its `reach` is infinite for every threshold below the maximum. The reach in the mapped
+    space is ``mapped.model.reach``.
 
     Parameters
     ----------
@@ -126,8 +126,8 @@ class LinearlyMapped(AbatingModel):
     T : array of shape (D, m)
         As W in Eq. 8.
     centers : array of shape (k, D), optional
-        The training samples before the map, among them a preimage of every center of `model`. By default
-        the preimages of least norm, which for a map to fewer dimensions need not be the samples.
+        The training samples before the map, including a preimage of every center of `model`. By default the
+        preimages of least norm, which may differ from the samples if the map is to fewer dimensions.
     """
 
     def __init__(self, model: AbatingModel, T: ArrayLike, centers: ArrayLike | None = None) -> None:
@@ -139,12 +139,12 @@ class LinearlyMapped(AbatingModel):
         self.centers = frozen(as_points(preimages, n_features))
         gaps = NearestSample(self.centers @ self.T).distances(model.centers)
         if gaps.max() > 1e-9 * (1 + np.abs(model.centers).max()):
-            raise ValueError("T takes no point of `centers` to a center of the model: check both.")
+            raise ValueError("T maps no point of `centers` to a center of the model. Check both.")
         self.smallest_singular_value = _smallest_singular_value(self.T)
 
     @property
     def is_injective(self) -> bool:
-        """Whether T has rank D, so that no direction is lost."""
+        """Whether T has rank D, so that no direction is mapped to zero."""
         return self.smallest_singular_value > 0
 
     def value(self, X: ArrayLike) -> Floats:
@@ -178,7 +178,7 @@ def _where_it_falls(bound: Callable[[float], float], threshold: float) -> float:
 
 
 def _smallest_singular_value(T: Floats) -> float:
-    """Return the smallest of the D singular values of x -> T'x; 0 where rounding hides it."""
+    """Return the smallest of the D singular values of x -> T'x; 0 if it is not larger than rounding error."""
     n_features, n_mapped = T.shape
     if n_mapped < n_features:
         return 0.0

@@ -17,10 +17,10 @@ from openworld.theory.sampling import OpenSpace, Proposal, Sampling, proposal_ce
 Booleans = NDArray[np.bool_]
 RecognitionFunction = Callable[[Floats], Floats]
 
-# An estimate is called meaningful from this effective sample size, if so many points weigh nearly as much
-# as the heaviest one. Where the shape of the recognized region does not suit the mixture (a long thin
-# one in ten dimensions) the heaviest point stands alone, the weights have no limit in sight, and the
-# effective sample size is by itself too hopeful.
+# An estimate is meaningful if the effective sample size is at least the first number and at least the second
+# number of points weigh nearly as much as the heaviest one. The effective sample size alone is too
+# optimistic if the mixture does not fit the recognized region (for example a long thin one in ten
+# dimensions): then a single point dominates the weights.
 _MIN_EFFECTIVE, _MIN_HEAVIEST = 100, 25
 
 
@@ -30,27 +30,27 @@ class OpenSpaceWarning(UserWarning):
 
 @dataclass(frozen=True)
 class OpenSpaceRisk:
-    """An estimate of Eq. 4, and how far to trust it.
+    """An estimate of the open space risk (Eq. 4) and of its uncertainty.
 
     Attributes
     ----------
     risk : float
-        In [0, 1]; NaN where no point was recognized, since Eq. 4 is then 0 / 0.
+        In [0, 1]; NaN if no point was recognized, since Eq. 4 is then 0 / 0.
     standard_error : float
-        Of the ratio, by the delta method. 0 where every recognized point, or none, was in open space:
-        the interval is then what tells the uncertainty.
+        Standard error of the ratio, by the delta method. It is 0 if all recognized points, or none, were in
+        open space; use the interval then.
     interval : tuple of float
-        Wilson's interval, for as many equally weighted points as tell the ratio equally well.
+        Wilson score interval for the equivalent number of equally weighted points.
     effective_sample_size : float
-        How many equally weighted recognized points would be as good as the weighted ones.
+        Number of equally weighted recognized points that would be as informative as the weighted ones.
     n_samples : int
-        How many points were drawn.
+        Number of points drawn.
     log_measure : float
-        The logarithm of the denominator of Eq. 4, the recognized measure of S_o (for a recognizer the
-        volume it accepts).
+        Logarithm of the denominator of Eq. 4, the recognized measure of S_o (for a recognizer, the volume
+        it accepts).
     meaningful : bool
-        Whether the effective sample size is at least 100, and at least 25 points weigh 1/e or more of
-        what the heaviest point weighs. If not, neither risk nor interval should be relied on.
+        Whether the effective sample size is at least 100 and at least 25 points have 1/e of the weight of the
+        heaviest point or more. If not, do not rely on the risk or the interval.
     """
 
     risk: float
@@ -81,28 +81,27 @@ def open_space_risk(
     label: Any = None,
     sampling: Sampling | None = None,
 ) -> OpenSpaceRisk:
-    """Estimate the open space risk of Eq. 4: the share of what is recognized that lies in open space.
+    """Estimate the open space risk (Eq. 4): the share of the recognized region that lies in open space.
 
     The recognition function f_y of Eq. 4 is
 
-    - for a recognizer (anything with `predict`) 1 where it names a class (the class `label`, if given)
-      and 0 where it answers unknown. So the risk is "the relative measure of positively labeled open
-      space compared to the overall measure of positively labeled space", as the paper explains Eq. 4,
-      and recognizers whose scores have different scales can be compared. One without an
-      `unknown_label_` recognizes everything;
-    - for an `AbatingModel` its value;
-    - for any other function of points (n, D) its positive part, since f_y(x) <= 0 means not recognized.
+    - for a recognizer (anything with `predict`): 1 where it predicts a class (the class `label`, if given)
+      and 0 where it predicts unknown. The risk is then "the relative measure of positively labeled open
+      space compared to the overall measure of positively labeled space", as the paper explains Eq. 4, and
+      recognizers with different score scales can be compared. A recognizer without an `unknown_label_`
+      recognizes everything;
+    - for an `AbatingModel`: its value;
+    - for any other function of points (n, D): its positive part, since f_y(x) <= 0 means not recognized.
 
-    No sampling sees a region that it never visits. What is recognized near the samples, at any scale,
-    and what fills a fair part of S_o is found; a small recognized island elsewhere can be missed, and in
-    many dimensions every island far from the samples is small.
+    Sampling finds regions near the samples, at any scale, and regions that fill a fair part of S_o. It can
+    miss a small recognized region far from the samples, and in many dimensions every such region is small.
 
     Parameters
     ----------
     recognition : recognizer, AbatingModel or callable
     X : array of shape (N, D)
         The known training samples; for the risk of one class, those of that class.
-        Beyond 2,000, a random 2,000 of them are drawn around (all count for Eq. 3).
+        Points are drawn around at most 2,000 of them, chosen at random; all count for Eq. 3.
     r, R : float
         The radii of Eq. 3: of the balls around the samples, and of S_o around their mean.
     label : label, optional
@@ -116,8 +115,8 @@ def open_space_risk(
     Warns
     -----
     OpenSpaceWarning
-        If the estimate is not meaningful: too few points carry the weight. More points help, but little
-        where the recognized region is long and thin in many dimensions.
+        If the estimate is not meaningful because too few points carry the weight. More points help, but
+        little if the recognized region is long and thin in many dimensions.
     """
     sampling = Sampling() if sampling is None else sampling
     function = _recognition_function(recognition, label)
@@ -162,24 +161,24 @@ def open_set_risk(
     empirical_risk: Callable[[NDArray[Any], NDArray[Any]], float] = zero_one_error,
     sampling: Sampling | None = None,
 ) -> OpenSetRisk:
-    """Return the open set risk of Eq. 5, ``R_O(f) + lambda_r R_E(f)``.
+    """Return the open set risk ``R_O(f) + lambda_r R_E(f)`` (Eq. 5).
 
-    R_E compares labels: those of a recognizer with the true ones, where a sample of no known class has
-    the recognizer's unknown label. With `label`, or for a function or an abating model, it compares two
-    truth values: whether a sample is of the class and whether ``f(x) > 0``.
+    R_E compares the recognizer's labels with the true ones; a sample of no known class has the recognizer's
+    unknown label. With `label`, or for a function or an abating model, R_E compares two booleans: whether
+    the sample is of the class, and whether ``f(x) > 0``.
 
     Parameters
     ----------
     recognition, X, r, R, label, sampling
         As in `open_space_risk`.
     y : array of shape (N,)
-        Labels of X; truth values for a function or an abating model.
+        Labels of X; booleans for a function or an abating model.
     lambda_r : float, default=1.0
         The weight of the empirical risk, at least 0.
     evaluation : tuple of arrays (n, D) and (n,), optional
         Other labeled samples for the empirical risk; by default X and y.
     empirical_risk : callable, default=zero_one_error
-        R_E, from the true and the answered labels.
+        R_E, a function of the true and the predicted labels.
     """
     if not 0 <= lambda_r < np.inf:
         raise ValueError(f"lambda_r must be finite and at least 0; got {lambda_r!r}.")
@@ -197,7 +196,7 @@ def _recognition_function(recognition: Any, label: Any) -> RecognitionFunction:
     if hasattr(recognition, "predict"):
         return lambda points: np.asarray(_accepted(recognition, points, label), dtype=np.float64)
     if label is not None:
-        raise ValueError("Only a recognizer has labels; leave `label` out.")
+        raise ValueError("`label` can be given only with a recognizer.")
     function = recognition.value if isinstance(recognition, AbatingModel) else recognition
     if not callable(function):
         raise TypeError(f"Give a recognizer, an AbatingModel or a function of points; got {recognition!r}.")
@@ -224,11 +223,11 @@ def _truth_and_answers(
     recognition: Any, points: Floats, truth: NDArray[Any], label: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(points) != len(truth):
-        raise ValueError(f"{len(points)} samples need as many labels; got {len(truth)}.")
+        raise ValueError(f"There are {len(points)} samples but {len(truth)} labels.")
     if label is None and hasattr(recognition, "predict"):
         return truth, np.asarray(recognition.predict(points))
     if label is None and not np.isin(truth, (0, 1)).all():
-        raise ValueError("A single recognition function needs truth values for y: of the class or not.")
+        raise ValueError("With a single recognition function, y must be booleans: of the class or not.")
     is_of_class = np.asarray(truth.astype(np.bool_) if label is None else truth == label)
     return is_of_class, _values(_recognition_function(recognition, label), points) > 0
 
@@ -258,24 +257,24 @@ def _estimate(
 def _ratio(far: Floats, near: Floats) -> tuple[float, float]:
     """Return ``sum(far) / (sum(far) + sum(near))`` and its variance by the delta method."""
     total = far.sum() + near.sum()
-    # The rest is not taken as 1 - risk, which rounds to 0 where the risk is near 1.
+    # Not 1 - risk, which rounds to 0 if the risk is near 1.
     risk, rest = far.sum() / total, near.sum() / total
     variance = rest**2 * np.sum((far / total) ** 2) + risk**2 * np.sum((near / total) ** 2)
     return float(risk), float(variance)
 
 
 def _binomial_size(far: Floats, near: Floats) -> float:
-    """Return how many fair trials would tell the ratio as well as these points, of mass 1 at most, do.
+    """Return the number of binomial trials that would estimate the ratio as precisely as these points.
 
-    One more point of mass 1 is counted on either side: where few points, or none, were found on a side,
-    their masses alone would promise too much.
+    One point of mass 1, the largest possible, is added on either side: with few points or none on a side,
+    their masses alone would be too optimistic.
     """
     risk, variance = _ratio(np.append(far, 1.0), np.append(near, 1.0))
     return risk * (1 - risk) / variance
 
 
 def _wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
-    """Return Wilson's score interval of a share of n trials, which is honest at 0 and 1 as well."""
+    """Return the Wilson score interval of a share of n trials, which is valid at 0 and 1 too."""
     z2 = float(ndtri((1 + confidence) / 2)) ** 2
     center = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)

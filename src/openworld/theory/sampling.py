@@ -1,10 +1,10 @@
-"""Open space (Eq. 3), and points drawn for the integrals over it.
+"""Open space (Eq. 3), and importance sampling for the integrals over it.
 
-The integrals of Eq. 4 are over a ball S_o. In many dimensions almost all of a ball is far from any data,
-so points drawn uniformly never meet the samples' neighborhoods. Here points are drawn from a mixture:
-uniform in S_o, and around the samples at distances whose *logarithm* is uniform, which spends the same
-effort on every scale: what uniform draws lose as a power of the dimension is here a factor. The balance
-heuristic weighs each point by the uniform density over the mixture's density, in logarithms.
+The integrals of Eq. 4 are over a ball S_o. In many dimensions almost all of a ball is far from any data, so
+uniform points never hit the neighborhoods of the samples. Points are therefore drawn from a mixture: uniform
+in S_o, and around the samples at distances whose *logarithm* is uniform, which covers all scales equally.
+Each point is weighted by the uniform density divided by the mixture density (balance heuristic), computed in
+logarithms.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from openworld.theory.abating import AbatingModel, Floats, NearestSample, as_poi
 
 Booleans = NDArray[np.bool_]
 
-# The mixture's densest balls have this part of the radius r.
+# Radius of the mixture's innermost balls, relative to r.
 _SMALLEST_SCALE = 0.01
 _MAX_CENTERS = 2000
 _CHUNK_DISTANCES = 1 << 20
 
 
 class OpenSpace:
-    """``O = S_o - union_i B_r(x_i)`` (Eq. 3): what is near no training sample.
+    """Open space ``O = S_o - union_i B_r(x_i)`` (Eq. 3): the points of S_o that are near no training sample.
 
-    S_o is the closed ball of radius R around the mean of the samples, and has to contain all of them.
+    S_o is the closed ball of radius R around the mean of the samples, and must contain all of them.
 
     Parameters
     ----------
@@ -74,13 +74,12 @@ class Sampling:
     ----------
     n_samples : int, default=50_000
     uniform_share : float, default=0.25
-        The share of points drawn uniformly in S_o, in (0, 1]. 1 is plain Monte Carlo: right in two or
-        three dimensions, hopeless in many. The others are drawn around the samples, the mean of the
-        samples, and the class means or centers of what is judged.
+        Share of points drawn uniformly in S_o, in (0, 1]. 1 is plain Monte Carlo, which works only in few
+        dimensions. The other points are drawn around the samples, the mean of the samples, and the class
+        means or centers of the model.
     confidence : float, default=0.95
-        Of the interval, in (0, 1).
+        Confidence level of the interval, in (0, 1).
     random_state : int, default=0
-        The same number gives the same estimate.
     """
 
     n_samples: int = 50_000
@@ -98,7 +97,7 @@ class Sampling:
 
 
 def proposal_centers(space: OpenSpace, recognition: Any, random: np.random.Generator) -> Floats:
-    """Return the points of S_o to look around: samples, their mean, class means or a model's centers."""
+    """Return the points of S_o to draw around: samples, their mean, class means or a model's centers."""
     parts = [space.center[np.newaxis], space.samples]
     if isinstance(recognition, AbatingModel):
         parts.append(recognition.centers)
@@ -112,11 +111,10 @@ def proposal_centers(space: OpenSpace, recognition: Any, random: np.random.Gener
 
 
 class Proposal:
-    """The mixture points are drawn from.
+    """The mixture distribution from which points are drawn.
 
-    Around a center the density at distance s is, up to the volume of the unit ball which cancels,
-    ``max(s, s_0)^-D / (1 + D ln(R / s_0))`` for s <= R: uniform in the ball of radius s_0, log s uniform
-    beyond.
+    Around a center the density at distance s <= R is ``max(s, s_0)^-D / (1 + D ln(R / s_0))``, up to the
+    volume of the unit ball, which cancels: uniform in the ball of radius s_0, and log s uniform beyond.
     """
 
     def __init__(
@@ -150,7 +148,7 @@ class Proposal:
         return np.asarray(origins + radii[:, np.newaxis] * directions)
 
     def log_weights(self, points: Floats) -> Floats:
-        """Return the log of the uniform density over the mixture's; minus infinity outside S_o."""
+        """Return the log of the uniform density over the mixture density; minus infinity outside S_o."""
         n_features, share = self.centers.shape[1], self._is_uniform.mean()
         log_uniform = -n_features * np.log(self.space.R)
         distances = cdist(points, self.centers)

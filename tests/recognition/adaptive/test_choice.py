@@ -52,14 +52,34 @@ def test_blobs_are_compared_by_distance():
     assert metric.n_lifted == 0
 
 
-@pytest.mark.parametrize(("n_features", "directions"), [(4, False), (40, True)])
-def test_two_classes_compare_nothing(n_features, directions, monkeypatch):
+@pytest.mark.parametrize(
+    ("n_features", "n_classes", "expected"),
+    [
+        (4, 2, (False, 0, 1.0)),
+        (40, 2, (True, 200, 0.5)),
+        (40, 7, (True, 200, 0.5)),
+        (1100, 7, (True, 0, 0.5)),
+    ],
+)
+def test_few_classes_compare_nothing(n_features, n_classes, expected, monkeypatch):
     monkeypatch.setattr(choice, "calibrate", None)
-    random = np.random.default_rng(0)
-    metric = chosen(random.normal(size=(20, n_features)), np.arange(20) % 2)
-    assert metric.directions is directions
-    assert metric.standardize is not directions
-    assert metric.n_lifted == 0
+    samples = np.random.default_rng(0).normal(size=(28, n_features))
+    metric = chosen(samples, np.arange(28) % n_classes)
+    assert (metric.directions, metric.n_lifted, metric.power) == expected
+    assert metric.standardize is not metric.directions
+
+
+def test_eight_classes_are_compared(monkeypatch):
+    seen = []
+    fit = choice.AdaptiveMetric.fit
+    monkeypatch.setattr(choice.AdaptiveMetric, "fit", lambda self, X, y: seen.append(self) or fit(self, X, y))
+    chosen(DIGITS[DIGIT < 8], DIGIT[DIGIT < 8])
+    assert [(metric.standardize, metric.n_lifted) for metric in seen] == [
+        (False, 0),
+        (True, 0),
+        (False, 200),
+        (True, 200),
+    ]
 
 
 def test_neither_order_nor_names_make_a_difference():

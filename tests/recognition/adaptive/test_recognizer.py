@@ -549,7 +549,7 @@ def test_merged_classes_are_as_if_they_had_always_been_one(form, into):
         (lambda m: m.forget_class("z"), KeyError, "no class 'z'"),
         (lambda m: m.forget_class(0), KeyError, "no class 0"),
         (lambda m: m.rename_class("z", "y"), KeyError, "no class 'z'"),
-        (lambda m: m.rename_class("a", "b"), ValueError, "merge the two classes instead"),
+        (lambda m: m.rename_class("a", "b"), ValueError, "Merge the two classes instead"),
         (lambda m: m.rename_class("a", "unknown"), ValueError, "means unknown"),
         (lambda m: m.rename_class("a", 5), TypeError, "string"),
         (lambda m: m.rename_class("a", None), TypeError, "label"),
@@ -558,8 +558,8 @@ def test_merged_classes_are_as_if_they_had_always_been_one(form, into):
         (lambda m: m.merge_classes(["a", "b"], "unknown"), ValueError, "means unknown"),
         (lambda m: m.merge_classes(["a", "b"], 1), TypeError, "string"),
         (lambda m: m.partial_fit(X, Y), TypeError, "string"),
-        (lambda m: m.partial_fit(np.full((1, 4), 1e39), ["a"]), ValueError, "look for wrong values in X"),
-        (lambda m: m.partial_fit(np.full((1, 4), -1e200), ["d"]), ValueError, "look for wrong values in X"),
+        (lambda m: m.partial_fit(np.full((1, 4), 1e39), ["a"]), ValueError, "Check X for wrong values"),
+        (lambda m: m.partial_fit(np.full((1, 4), -1e200), ["d"]), ValueError, "Check X for wrong values"),
         (lambda m: m.partial_fit(X[:2], ["a", "d"], classes=["a", "b"]), ValueError, "not in `classes`"),
         (lambda m: m.fit(X[:1], ["a"]), ValueError, "at least 2 samples"),
         (lambda m: m + 3, ValueError, "without_classes"),
@@ -966,7 +966,7 @@ def test_an_operating_point_that_cannot_be_found_changes_nothing():
 
     model = fitted()
     before = state(model)
-    with pytest.raises(ValueError, match="No threshold reaches"):
+    with pytest.raises(ValueError, match="No threshold satisfies"):
         model.set_objective(Impossible())
     assert state(model) == before
     assert model.objective == MinOpenWorldError()

@@ -114,7 +114,7 @@ def test_huge_values_of_a_feature_that_hardly_varies():
 
 
 def test_values_too_large_to_standardize_are_refused():
-    with pytest.raises(ValueError, match="look for wrong values in X"):
+    with pytest.raises(ValueError, match="Check X for wrong values"):
         Representation.of(np.full((3, 2), 1e200) * [[1], [2], [3]], standardize=True, n_lifted=0, seed=0)
 
 

@@ -269,7 +269,7 @@ def test_two_samples_of_the_same_place_in_two_classes():
         ({"n_components": 0}, "'n_components' parameter"),
         ({"n_components": -3}, "'n_components' parameter"),
         ({"n_components": 2.5}, "'n_components' parameter"),
-        ({"n_components": 5}, "n_components=5 must lie between 1 and the number of features, 4"),
+        ({"n_components": 5}, "n_components=5 must be between 1 and the number of features, 4"),
         ({"form": "cosine"}, "'form' parameter"),
         ({"solver": "adam"}, "'solver' parameter"),
         ({"max_iter": 0}, "'max_iter' parameter"),
@@ -294,7 +294,7 @@ def test_a_descent_that_runs_away_names_the_learning_rate(digits):
 @pytest.mark.parametrize("metric", [NCMMetric(), EuclideanMetric()])
 @pytest.mark.parametrize("size", [1e200, 1e307])
 def test_features_too_large_for_their_variance(iris, metric, size):
-    with pytest.raises(ValueError, match=r"too large.*scale X down"):
+    with pytest.raises(ValueError, match=r"too large.*Scale X down"):
         clone(metric).fit(iris[0] * size, iris[1])
 
 

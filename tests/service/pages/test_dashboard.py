@@ -17,7 +17,7 @@ def test_the_dashboard_shows_shares_latency_drift_and_exports(client: TestClient
     page = client.get("/dashboard?range=600").text
     for words in (
         "Share of unknown",
-        "Latency of recognition",
+        "Recognition time",
         "10 minutes ago",
         "too few samples",
         "review some",
@@ -44,11 +44,11 @@ def test_the_operating_point_is_previewed_on_the_page(
 ) -> None:
     with World.open(f"sqlite:///{tmp_path / 'other.db'}", models("0")) as world, serving(world) as client:
         world.recognize(things(5, 3))
-        assert "Now: <b>error</b>" in client.get("/dashboard").text
+        assert "Current goal: <b>error</b>" in client.get("/dashboard").text
         preview = client.get("/dashboard/operating-point?kind=recall&share=90").text
         assert "of 3 pending samples" in preview
         assert "Move to recall=0.9" in preview
-        assert "in force" in client.get("/dashboard/operating-point?kind=error").text
+        assert "current operating point" in client.get("/dashboard/operating-point?kind=error").text
 
 
 # -- charts ---------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ _LARGEST_LIFTED = 1024  # with more features a lift no longer pays for its cost
 _LIFTED_PER_FEATURE = 32
 _LIFTED_TO_CHOOSE = 500  # rows of a lift that is only tried
 _FEW_FEATURES = 32
+_FEWEST_CLASSES = 8  # with fewer the promises differ by less than their error
+_DEFAULT_POWER = 0.5
 _SAMPLES, _SAMPLES_PER_CLASS = 3000, 12  # to choose with
 _JUDGED = 600
 _GAIN = 0.01  # what a less simple candidate must promise, over the number of classes
@@ -30,18 +32,18 @@ def choose_metric(
 ) -> AdaptiveMetric:
     """Return the metric, not fitted, that promises the largest OSCR area; a simple one unless another pays.
 
-    With fewer than three classes of several samples nothing can be compared: few features are standardized,
-    more of them are taken as directions.
+    Fewer than eight classes of several samples say too little: a lift, where it is a candidate, is the
+    default, which also suits the classes that come later. Few features can be compared from three classes
+    on; with fewer they are standardized.
     """
     n_features = samples.shape[1]
     candidates = candidate_metrics(n_features, n_lifted, random_state)
     n_classes = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
     few = n_features <= _FEW_FEATURES
-    best = next((metric for metric in candidates if metric.directions is not few), candidates[0])
-    if n_classes < 3:
-        return best
+    if n_classes < (3 if few else _FEWEST_CLASSES):
+        return candidates[0] if few else _default(candidates)
     samples, labels = _some(samples, labels)
-    quality = -np.inf
+    best, quality = candidates[0], -np.inf
     for candidate in candidates:
         if len(candidates) > 1 and candidate.n_lifted:
             candidate.set_params(n_lifted=min(candidate.n_lifted, _LIFTED_TO_CHOOSE))
@@ -52,6 +54,13 @@ def choose_metric(
     power = max(POWERS, key=lambda power: round(_promised(best, samples, labels, power), 12))
     lifted = lifted_dimensions(n_features, n_lifted) if best.n_lifted else 0
     chosen: AdaptiveMetric = AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted, "power": power})
+    return chosen
+
+
+def _default(candidates: list[AdaptiveMetric]) -> AdaptiveMetric:
+    """Return the candidate with the most lifted rows that does not standardize."""
+    plain = [metric for metric in candidates if not metric.standardize]
+    chosen: AdaptiveMetric = max(plain, key=lambda metric: metric.n_lifted).set_params(power=_DEFAULT_POWER)
     return chosen
 
 

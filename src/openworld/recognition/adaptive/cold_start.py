@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from openworld.index.growing_rows import Restorer
 from openworld.recognition.adaptive.memory import NOTHING, ClassMemory, Derived
 from openworld.recognition.adaptive.metric import AdaptiveMetric
 from openworld.recognition.adaptive.recognizer import OpenWorldRecognizer
@@ -69,7 +70,7 @@ class StartingMemory(ClassMemory):
         self.statistics.merge(parts, into)
         self.reservoir.merge(parts, into)
 
-    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+    def restorer(self, labels: Iterable[Any]) -> Restorer:
         """Return a function that undoes the next change, whatever was done of it."""
         statistics = self.statistics  # replaced, not changed
         reservoir, unknowns = self.reservoir.copy(), self.unknowns.copy()
@@ -77,7 +78,7 @@ class StartingMemory(ClassMemory):
         def restore() -> None:
             self.statistics, self.reservoir, self.unknowns = statistics, reservoir, unknowns
 
-        return restore
+        return Restorer([restore])
 
     def empty(self) -> ClassMemory:
         """Return a memory of no class."""
@@ -100,7 +101,7 @@ class ColdStartRecognizer(OpenWorldRecognizer):
     fitted to all of them, and is an `OpenWorldRecognizer` from then on. Make one with `start`.
 
     The representation of features is that of `OpenWorldRecognizer.fit` with two classes. Choosing it again as
-    classes come would gain little: see the figures in docs/recognition.md.
+    classes come does not pay: see the figures in docs/results-recognition.md.
 
     Examples
     --------
@@ -160,9 +161,9 @@ class ColdStartRecognizer(OpenWorldRecognizer):
         """The score from which a sample is accepted; 0 while no sample is."""
         return 0.0 if self.is_starting else super().threshold_
 
-    def refresh(self) -> Self:
+    def refresh(self, like: Self | None = None) -> Self:
         """Compute metric and threshold now, where there is something to compute them from."""
-        return self if self.is_starting else super().refresh()
+        return self if self.is_starting else super().refresh(like)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Name the class of each sample, or answer unknown."""

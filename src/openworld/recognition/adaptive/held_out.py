@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from openworld.recognition.adaptive.metric import Whitening, center_weights
 from openworld.recognition.class_statistics import ClassStatistics
@@ -176,7 +175,7 @@ class HeldOut:
     def _taken_out(self, deviations: Floats, with_means: Doubles, to_own: Doubles) -> tuple[Doubles, Doubles]:
         """Return ``(I - k D D^T)^-1/2 sqrt(k) D`` times the means and times the samples of the class."""
         squares = self.per_sample * (deviations @ deviations.T).astype(np.float64)
-        values, vectors = eigh(squares, check_finite=False)
+        values, vectors = np.linalg.eigh(squares)
         root = vectors / np.sqrt(np.maximum(1 - values, _LEAST))
         size = np.sqrt(self.per_sample)
         return root.T @ (size * with_means), root.T @ (squares / size + size * to_own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.index.growing_rows import in_turn
+from openworld.index.growing_rows import Restorer
 from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate
 from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, represented_statistics
@@ -81,11 +81,11 @@ class ClassMemory:
             restore()
             raise
 
-    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+    def restorer(self, labels: Iterable[Any]) -> Restorer:
         """Return a function that undoes the next change of these classes, whatever was done of it."""
         names = list(labels)
         parts = [part.restorer(names) for part in (self.statistics, self.lengths, self.reservoir)]
-        return in_turn([*parts, self.unknowns.restorer([_NO_CLASS])])
+        return Restorer([*parts, self.unknowns.restorer([_NO_CLASS])])
 
     def kept_unknowns(self) -> NDArray[Any]:
         """Return the samples of no class that are kept, shape (m, D); (0,) where there are none."""
@@ -118,7 +118,7 @@ class ClassMemory:
     def __add__(self, other: ClassMemory) -> ClassMemory:
         if not self.representation.is_same(other.representation):
             raise ValueError(
-                "Only models with one representation can be added: make the parts with without_classes()."
+                "Only models with one representation can be added. Make the parts with without_classes()."
             )
         reservoir = self.reservoir.copy()
         reservoir.merge_from(other.reservoir)
@@ -169,10 +169,10 @@ class Derived:
         changed = self.changed.union(map(as_key, labels))
         return replace(self, model=None, previous=self.model or self.previous, changed=changed)
 
-    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
-        """Return a function that undoes what a change of these classes does to the scoring model in place."""
+    def restorer(self, labels: Iterable[Any]) -> Restorer:
+        """Return a function that undoes a change of these classes to the scoring model in place."""
         model = self.model or self.previous
-        return in_turn([] if model is None else [model.restorer(map(as_key, labels))])
+        return Restorer([] if model is None else [model.restorer(map(as_key, labels))])
 
     def renamed(self, old: Any, new: Any) -> Derived:
         """Return the same for a class under another name."""
@@ -274,12 +274,16 @@ class ClassMemoryMixin:
         self.memory_.merge(parts, into)
         self._derived = derived
 
-    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
+    def restorer(self, labels: Iterable[Any]) -> Restorer:
         """Return a function that undoes the next change of these classes, to the last bit."""
         check_is_fitted(self)
         names = list(labels)
         attributes = [partial(vars(part).update, dict(vars(part))) for part in (self, self.metric_)]
-        return in_turn([*attributes, self.memory_.restorer(names), self._derived.restorer(names)])
+        whitening = getattr(self.metric_, "whitening_", None)
+        return Restorer(
+            [*attributes, self.memory_.restorer(names), self._derived.restorer(names)],
+            [] if whitening is None else [whitening.map],
+        )
 
     def _check_new_label(self, label: Any) -> None:
         check_is_fitted(self)
@@ -294,7 +298,7 @@ class ClassMemoryMixin:
 
     def __add__(self, other: Self) -> Self:
         if type(self) is not type(other):
-            raise ValueError("Only models of one kind can be added: make the parts with without_classes().")
+            raise ValueError("Only models of one kind can be added. Make the parts with without_classes().")
         for part in (self, other):
             check_is_fitted(part)
         memory = self.memory_ + other.memory_
@@ -324,6 +328,14 @@ class ClassMemoryMixin:
 
     def _make_ready(self) -> None:
         self._current()
+
+    def _copy_refresh(self, other: Self) -> None:
+        """Copy metric and calibration of a model that has learned the same, if these are newer."""
+        theirs, model = other._derived, other._derived.model
+        if model is None or model.index is not None or theirs.n_samples == self._derived.n_samples:
+            return
+        self.metric_.whitening_ = other.metric_.whitening_
+        self._derived = replace(theirs, model=replace(model, vectors=model.vectors.copy()))
 
     def _derive(self) -> ScoringModel:
         """Compute the scoring model; metric and calibration too, where the samples have grown enough."""

@@ -297,8 +297,13 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
         """Do nothing: calibration takes the samples kept of each class into account, new ones too."""
 
-    def refresh(self) -> Self:
-        """Compute metric and threshold now, if what was learned since the last time asks for it."""
+    def refresh(self, like: Self | None = None) -> Self:
+        """Compute metric and threshold now, if what was learned since the last time asks for it.
+
+        Where another model has learned the same and is refreshed, its metric and threshold are copied.
+        """
+        if like is not None:
+            self._copy_refresh(like)
         self._current().prepare()
         return self
 

@@ -85,7 +85,7 @@ class Representation:
             mean = X.mean(axis=0, dtype=np.float64)
             scale = X.std(axis=0, dtype=np.float64)
         if not np.all(np.isfinite(scale)):
-            raise ValueError("X holds values too large to be standardized: look for wrong values in X.")
+            raise ValueError("X holds values too large to be standardized. Check X for wrong values.")
         constant = scale <= 10 * np.finfo(np.float32).eps * np.abs(mean)
         scale = np.where(constant, 1.0, scale)
         if not directions and labels is not None:

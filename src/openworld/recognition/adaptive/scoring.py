@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.index import is_approximate
-from openworld.index.growing_rows import GrowingRows, in_turn
+from openworld.index.growing_rows import GrowingRows, Restorer
 from openworld.recognition.adaptive.calibration import ScoreCalibration, two_largest
 from openworld.recognition.adaptive.held_out import HeldOut
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, center_weights, unit
@@ -174,10 +174,10 @@ class ScoringModel:
             memberships = self.membership(near_compared, np.take_along_axis(radial, nearest, axis=1))
         return best, decision, membership, nearest, 1 - near.astype(np.float64), memberships
 
-    def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
-        """Return a function that undoes what the next model, made from this one, does to its rows."""
+    def restorer(self, labels: Iterable[Any]) -> Restorer:
+        """Return a function that undoes what the next model, made from this one, changes in its rows."""
         rows = np.sort(self.rows[np.isin(self.classes, as_array(list(labels)))])
-        return in_turn([part.restorer(rows) for part in (self.vectors, self.index) if part is not None])
+        return Restorer([part.restorer(rows) for part in (self.vectors, self.index) if part is not None])
 
     def renamed(self, old: Any, new: Any) -> ScoringModel:
         """Return the model with a class under another name."""

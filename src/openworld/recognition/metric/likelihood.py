@@ -12,7 +12,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 def distance_logits(projected: Floats, projected_means: Floats) -> Floats:
-    """Return the exponents of Eq. 1, ``-|W'x - W'mu_c|^2 / 2``, without the part all classes share."""
+    """Return the exponents of Eq. 1, ``-|W'x - W'mu_c|^2 / 2``, without the term shared by all classes."""
     squared_norms = np.einsum("ij,ij->i", projected_means, projected_means)
     return np.asarray(projected @ projected_means.T - squared_norms / 2)
 
@@ -39,10 +39,10 @@ def _loss_and_residuals(logits: Floats, codes: NDArray[np.intp]) -> tuple[float,
 
 
 def distance_loss(W: Floats, X: Floats, codes: NDArray[np.intp], means: Floats) -> tuple[float, Floats]:
-    """Mean loss under Eq. 1 and its gradient with respect to W.
+    """Return the mean loss under Eq. 1 and its gradient with respect to W.
 
-    The gradient is ``1/n sum_i sum_c ([y_i = c] - p(c|x_i)) (x_i - mu_c)(x_i - mu_c)' W``. As the
-    bracket sums to zero over c, the term in ``x_i x_i'`` vanishes and matrix products are enough.
+    The gradient is ``1/n sum_i sum_c ([y_i = c] - p(c|x_i)) (x_i - mu_c)(x_i - mu_c)' W``. The first factor
+    sums to zero over c, so the term in ``x_i x_i'`` vanishes and matrix products are sufficient.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def distance_loss(W: Floats, X: Floats, codes: NDArray[np.intp], means: Floats) 
 def dot_loss(
     W: Floats, biases: Floats, X: Floats, codes: NDArray[np.intp], means: Floats
 ) -> tuple[float, Floats, Floats]:
-    """Mean loss under Eq. 2 and its gradients with respect to W and the biases s."""
+    """Return the mean loss under Eq. 2 and its gradients with respect to W and the biases s."""
     projected, projected_means = X @ W, means @ W
     loss, residuals = _loss_and_residuals(dot_logits(projected, projected_means, biases), codes)
     gradient = X.T @ (residuals @ projected_means) + means.T @ (residuals.T @ projected)

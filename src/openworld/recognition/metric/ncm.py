@@ -30,7 +30,7 @@ _BYTES_PER_COVARIANCE = 17  # measured: 6.7 GB for 20,000 features
 
 
 class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A metric that standardizes the features and maps them by W: ``W' (x - mean) / scale``.
+    """Base class of metrics that standardize the features and map them by W: ``W' (x - mean) / scale``.
 
     Subclasses learn `mean_`, `scale_` and `W_` and call `_set_metric`.
     """
@@ -41,7 +41,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _set_metric(self, mean: Floats, scale: Floats, W: Floats) -> None:
         self.mean_, self.scale_, self.W_ = (np.asarray(part, dtype=np.float64) for part in (mean, scale, W))
-        # Standardization and W are one affine map; folding them leaves one product per prediction.
+        # Standardization and W are combined into one affine map, so that predicting takes one matrix product.
         folded = self.W_ / self.scale_[:, np.newaxis]
         offset = self.mean_ @ folded
         self._affine = {
@@ -92,7 +92,7 @@ class EuclideanMetric(LinearMetric):
         self.standardize = standardize
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Measure mean and standard deviation of the features.
+        """Compute the mean and standard deviation of the features.
 
         Parameters
         ----------
@@ -107,42 +107,42 @@ class EuclideanMetric(LinearMetric):
 
 
 class NCMMetric(LinearMetric):
-    """The low-rank Mahalanobis metric of nearest class means, learned by maximum likelihood.
+    """Low-rank Mahalanobis metric for nearest class means, learned by maximum likelihood.
 
-    Learns W (D x m) such that ``p(c|x)`` of Eq. 1, the softmax over ``-|W'x - W'mu_c|^2 / 2``, is as
-    large as possible for the true classes. Mean and standard deviation of the features are those of the
-    samples given to `fit`, which are the starting classes; afterwards the metric stays as it is.
+    Learns the matrix W (D x m) that maximizes the likelihood of the true classes, where ``p(c|x)`` is the
+    softmax over ``-|W'x - W'mu_c|^2 / 2`` (Eq. 1). The metric is learned once, on the starting classes, and
+    then stays fixed.
 
     Parameters
     ----------
     n_components : int, optional
-        The dimensions m of the projected space, at most the number of features D. By default
-        ``min(D, 512)``; the authors used 512.
+        Dimension m of the projected space, at most the number of features D. By default ``min(D, 512)``;
+        the authors used 512.
     form : {"distance", "dot"}, default="distance"
         Eq. 1, or Eq. 2: the softmax over ``x'WW'mu_c + s_c`` with a bias per class.
     solver : {"discriminant", "sgd"}, default="discriminant"
         "discriminant" starts from the closed-form discriminant directions of the shrunk within-class
-        covariance, fits their scale, then descends with Adam in whitened coordinates until the loss of
-        a held-out part stops falling. "sgd" is what the authors ran: start at 0.1 x standard normal,
-        100 samples with replacement per step, constant rate.
+        covariance, fits their scale, then runs Adam in whitened coordinates until the loss on held-out
+        samples stops falling. "sgd" is the authors' method: W starts as 0.1 x standard normal, each step
+        draws 100 samples with replacement, and the learning rate is constant.
     max_iter : int, optional
         Epochs of "discriminant" (default 100) or steps of "sgd" (default 20,000; the authors ran about
         1,000,000).
     learning_rate : float, optional
-        Of "sgd" (default 0.001), or of Adam relative to the size of W (default 0.01).
+        Learning rate of "sgd" (default 0.001), or of Adam relative to the size of W (default 0.01).
     standardize : bool, default=True
-        Divide each feature by its standard deviation over the samples given to `fit`, as the paper does.
-        Better not where all features are in one unit and some hardly vary, as pixels at the border.
+        Divide each feature by its standard deviation over the samples given to `fit`, as in the paper. Use
+        False if all features have the same unit and some hardly vary, such as pixels at the border.
     validation_fraction : float, default=0.1
-        Share of each class's samples held out to watch the loss; at least one sample always stays in.
+        Share of each class's samples held out to monitor the loss; each class keeps at least one sample.
     callback : callable, optional
-        Called with (iteration, max_iter, held-out loss) as the search goes on.
+        Called with (iteration, max_iter, held-out loss) during training.
     random_state : int, RandomState or None, default=0
 
     Attributes
     ----------
     W_ : array of shape (D, m)
-        The metric, for standardized features.
+        The projection of standardized features.
     mean_, scale_ : arrays of shape (D,)
         Mean and standard deviation of the features over the starting classes.
     biases_ : array of shape (K,)
@@ -150,15 +150,15 @@ class NCMMetric(LinearMetric):
     classes_ : array of shape (K,)
         The starting classes.
     loss_curve_, held_out_loss_curve_ : list of float
-        Training and held-out loss at every look.
+        Training and held-out loss at every evaluation.
     steps_curve_ : list of int
-        Gradient steps made before every look.
+        Number of gradient steps before every evaluation.
     seconds_curve_ : list of float
-        Seconds spent before every look.
+        Seconds elapsed before every evaluation.
     n_iter_ : int
-        Gradient steps made.
+        Total number of gradient steps.
     seconds_ : float
-        Seconds spent.
+        Total seconds elapsed.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -214,7 +214,7 @@ class NCMMetric(LinearMetric):
         self._check_memory(samples.shape[1])
         mean, scale = _mean_and_scale(samples, self.standardize)
         standardized = ((samples - mean) / scale).astype(samples.dtype, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # a loss that is not finite is an error of its own
+        with np.errstate(over="ignore", invalid="ignore"):  # a loss that is not finite raises an error
             solution = self._solve(self._problem(standardized, codes))
         self._set_metric(mean, scale, solution.W)
         self.biases_ = np.asarray(solution.biases, dtype=np.float64)
@@ -227,13 +227,13 @@ class NCMMetric(LinearMetric):
         return self
 
     def _check_memory(self, n_features: int) -> None:
-        """Refuse so many features that their covariance would not fit into the memory of most machines."""
+        """Raise an error if the covariance of the features would not fit into the memory of most machines."""
         if self.solver == "discriminant" and n_features > _MOST_FEATURES:
             size = _BYTES_PER_COVARIANCE * n_features**2 / 1e9
             raise ValueError(
                 f"Learning a metric of {n_features:,} features needs about {size:.1f} GB for a covariance. "
-                "Use OpenWorldRecognizer, which lifts so many features to 2,000; or project them first, with "
-                "scikit-learn's make_pipeline(TruncatedSVD(512), ...); or set NCMMetric(solver='sgd')."
+                "Use OpenWorldRecognizer, which first maps the features to 2,000 dimensions; or reduce them "
+                "with scikit-learn's make_pipeline(TruncatedSVD(512), ...); or set NCMMetric(solver='sgd')."
             )
 
     def _problem(self, X: Floats, codes: NDArray[np.intp]) -> Problem:
@@ -248,7 +248,7 @@ class NCMMetric(LinearMetric):
         n_components = min(n_features, 512) if self.n_components is None else self.n_components
         if n_components > n_features:
             raise ValueError(
-                f"n_components={n_components} must lie between 1 and the number of features, {n_features}."
+                f"n_components={n_components} must be between 1 and the number of features, {n_features}."
             )
         random_state = check_random_state(self.random_state)
         if self.solver == "sgd":
@@ -276,27 +276,30 @@ class NCMMetric(LinearMetric):
 
 
 def _mean_and_scale(X: Floats, standardize: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation of each feature; 1 for a constant one, or if not wanted."""
+    """Return the mean and the scale of each feature: its standard deviation, or 1 if it is constant.
+
+    Without `standardize` every scale is 1.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         mean = X.mean(axis=0, dtype=np.float64)
         scale = X.std(axis=0, dtype=np.float64) if standardize else np.ones_like(mean)
     if not np.all(np.isfinite(mean)) or not np.all(np.isfinite(scale)):
-        raise ValueError("The features are too large for float64 to hold their variance: scale X down.")
+        raise ValueError("The features are too large: their variance overflows float64. Scale X down.")
     if not standardize:
         return mean, scale
-    # The rounding of a sum of n equal values grows with n, and looks like a deviation.
+    # The rounding error of a sum of n equal values grows with n and looks like a deviation.
     rounding = 10 * np.finfo(X.dtype).eps + len(X) * np.finfo(np.float64).eps
     constant = scale <= rounding * np.abs(mean)
     return mean, np.where(constant, 1.0, scale)
 
 
 def new_metric(metric: Any) -> Any:
-    """Return an unfitted copy of the metric given as a parameter; None gives the paper's."""
+    """Return an unfitted copy of the metric given as a parameter, or the paper's metric if it is None."""
     return NCMMetric() if metric is None else clone(metric)
 
 
 def same_metric(a: Any, b: Any) -> bool:
-    """Return whether two fitted metrics map every sample to the same place, by all that they learned."""
+    """Return whether two fitted metrics are equal: same type, and all learned arrays are the same."""
     if a is b:
         return True
     left, right = list(_arrays(a)), list(_arrays(b))
@@ -304,7 +307,7 @@ def same_metric(a: Any, b: Any) -> bool:
 
 
 def _arrays(part: Any) -> Iterator[NDArray[Any]]:
-    """Yield every array learned by an estimator and by the estimators inside it, as a pipeline has them."""
+    """Yield every array learned by an estimator and by nested estimators, such as those of a pipeline."""
     if isinstance(part, np.ndarray):
         yield part
     elif isinstance(part, list | tuple):
@@ -312,5 +315,5 @@ def _arrays(part: Any) -> Iterator[NDArray[Any]]:
             yield from _arrays(item)
     elif isinstance(part, dict | BaseEstimator):
         named = part if isinstance(part, dict) else vars(part)
-        for name in sorted(named, key=str):  # a loaded estimator got its attributes in another order
+        for name in sorted(named, key=str):  # a loaded estimator may have its attributes in another order
             yield from _arrays(named[name])

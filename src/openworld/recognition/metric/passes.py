@@ -1,4 +1,4 @@
-"""NCMMetric from samples that do not fit into memory: sums over all of them, pass after pass."""
+"""Out-of-core learning of NCMMetric: each pass over the data sums statistics or gradients."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _PATIENCE = 5
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the search for W is, with all that a gradient needs but the samples.
+class SearchPoint:
+    """The point of the search at which a gradient is computed: everything it needs except the samples.
 
     Attributes
     ----------
@@ -40,11 +40,11 @@ class Place:
     into : array of shape (D, D)
         Maps ``x - mean`` to standardized and whitened coordinates.
     means : array of shape (K, D)
-        The class means there.
+        The class means in whitened coordinates.
     V : array of shape (D, m)
-        The metric there.
+        The metric in whitened coordinates.
     biases : array of shape (K,) or None
-        Of Eq. 2; None for Eq. 1.
+        The biases s_c of Eq. 2; None for Eq. 1.
     """
 
     classes: NDArray[Any]
@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Loss and gradients summed over samples; those of parts add up to those of the whole."""
+    """Loss and gradients summed over samples. The gradients of parts add up to that of the whole."""
 
     n_samples: int
     loss: float
@@ -73,69 +73,69 @@ class Gradient:
         )
 
     @classmethod
-    def of(cls, place: Place, X: NDArray[Any], labels: NDArray[Any]) -> Gradient:
-        """Sum over some samples; those of classes that were not seen before are left out."""
-        codes = np.minimum(np.searchsorted(place.classes, labels), len(place.classes) - 1)
-        known = place.classes[codes] == labels
+    def of(cls, point: SearchPoint, X: NDArray[Any], labels: NDArray[Any]) -> Gradient:
+        """Sum over the given samples, leaving out samples of classes that the search does not know."""
+        codes = np.minimum(np.searchsorted(point.classes, labels), len(point.classes) - 1)
+        known = point.classes[codes] == labels
         X, codes = as_float(X[known]), codes[known]
         dtype = X.dtype
-        into, means, V = (part.astype(dtype) for part in (place.into, place.means, place.V))
-        biases = np.zeros(len(means), dtype) if place.biases is None else place.biases.astype(dtype)
-        total = cls(0, 0.0, np.zeros_like(place.V), np.zeros(len(means)))
+        into, means, V = (part.astype(dtype) for part in (point.into, point.means, point.V))
+        biases = np.zeros(len(means), dtype) if point.biases is None else point.biases.astype(dtype)
+        total = cls(0, 0.0, np.zeros_like(point.V), np.zeros(len(means)))
         step = max(16, _LOGITS_AT_ONCE // len(means))
         for start in range(0, len(X), step):
-            some, their = X[start : start + step], codes[start : start + step]
-            white = (some - place.mean.astype(dtype)) @ into
-            if place.biases is None:
-                loss, by_V = distance_loss(V, white, their, means)
+            chunk = slice(start, start + step)
+            white = (X[chunk] - point.mean.astype(dtype)) @ into
+            if point.biases is None:
+                loss, by_V = distance_loss(V, white, codes[chunk], means)
                 by_biases = np.zeros_like(biases)
             else:
-                loss, by_V, by_biases = dot_loss(V, biases, white, their, means)
-            n = len(some)
+                loss, by_V, by_biases = dot_loss(V, biases, white, codes[chunk], means)
+            n = len(white)
             total += cls(n, n * loss, n * by_V.astype(np.float64), n * by_biases.astype(np.float64))
         return total
 
 
 class Passes(Protocol):
-    """Samples that can be gone through as often as wanted, wherever they are."""
+    """A source of samples that can be read any number of times."""
 
     def statistics(self) -> ClassStatistics:
-        """Return the statistics of the samples to learn from, with pooled scatter."""
+        """Return the statistics of the training samples, with pooled scatter."""
         ...
 
     def held_out(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return a bounded number of samples, not among those to learn from, with their labels."""
+        """Return a bounded number of held-out samples and their labels."""
         ...
 
-    def gradient(self, place: Place) -> Gradient:
-        """Return loss and gradient summed over the samples to learn from."""
+    def gradient(self, point: SearchPoint) -> Gradient:
+        """Return loss and gradient summed over the training samples."""
         ...
 
 
 def fit_in_passes(metric: NCMMetric, passes: Passes) -> NCMMetric:
-    """Fit a metric without ever holding the samples.
+    """Fit a metric without holding all samples in memory.
 
-    The first pass gives counts, means and scatter, and with them the mean and standard deviation of the
-    features and the closed-form discriminant, as `solver="discriminant"` starts with. Every further pass
-    gives the exact gradient of the whole, which L-BFGS follows until the loss of the held-out samples
-    stops falling. As only sums are taken, neither the order of the samples nor the way they are cut
-    matters: a file sorted by class is learned as well as a shuffled one.
+    The first pass gives counts, means and scatter, and from these the mean and standard deviation of the
+    features and the closed-form discriminant that `solver="discriminant"` starts from. Every further pass
+    gives the exact gradient over all samples for L-BFGS, until the loss on the held-out samples stops
+    falling. Only sums are taken, so the order and the batches of the samples do not matter: a file sorted by
+    class gives the same result as a shuffled one.
 
     Parameters
     ----------
     metric : NCMMetric
-        With `solver="discriminant"`; `max_iter` is the number of iterations of L-BFGS, by default 20, each
-        of about one pass; `learning_rate` is of no meaning.
+        With `solver="discriminant"`. `max_iter` is the number of L-BFGS iterations, by default 20, each of
+        about one pass; `learning_rate` is not used.
     passes : Passes
 
     Returns
     -------
     metric : NCMMetric
-        The one that was given.
+        The given metric, fitted.
     """
     metric._validate_params()
     if metric.solver != "discriminant":
-        raise ValueError('Only solver="discriminant" learns from samples that do not fit into memory.')
+        raise ValueError('Out-of-core learning of a metric needs solver="discriminant".')
     statistics = passes.statistics()
     if len(statistics) < 2:
         raise ValueError("Learning a metric needs at least 2 classes; got 1 class.")
@@ -143,7 +143,7 @@ def fit_in_passes(metric: NCMMetric, passes: Passes) -> NCMMetric:
     n_components = min(n_features, 512) if metric.n_components is None else metric.n_components
     if n_components > n_features:
         raise ValueError(
-            f"n_components={n_components} must lie between 1 and the number of features, {n_features}."
+            f"n_components={n_components} must be between 1 and the number of features, {n_features}."
         )
     classes = as_array(statistics.labels)
     order = np.argsort(classes, kind="stable")
@@ -155,7 +155,7 @@ def fit_in_passes(metric: NCMMetric, passes: Passes) -> NCMMetric:
     known = np.isin(labels, classes)
     X, codes = (X[known] - mean) / scale, np.searchsorted(classes, labels[known])
     if not len(codes):
-        raise ValueError("No sample could be held out to judge the metric by: give more samples.")
+        raise ValueError("No sample could be held out to validate the metric. Give more samples.")
     problem = Problem(X, codes, X, codes, (means - mean) / scale, metric.form == "dot")
     unwhiten = choose_whitening(problem, covariance)
     white = Problem(X @ unwhiten, codes, X @ unwhiten, codes, problem.means @ unwhiten, problem.with_biases)
@@ -178,7 +178,7 @@ def _descend(
     mean: Floats,
     into: Floats,
 ) -> Solution:
-    """Follow the gradient of the whole from the discriminant on; keep what judges best on the held-out."""
+    """Run L-BFGS from the discriminant, and return the metric with the lowest held-out loss."""
     V, others, biases = scaled(white, *directions(white.means, n_components))
     solution = Solution(np.hstack([V, others]), biases)
     last: dict[str, float] = {}
@@ -189,36 +189,36 @@ def _descend(
         return (parts[0], at[V.size :]) if white.with_biases else parts
 
     def whole(at: Floats) -> tuple[float, Floats]:
-        some, their = unpacked(at)
-        place = Place(classes, mean, into, white.means, some, their if white.with_biases else None)
-        found = passes.gradient(place)
+        V, biases = unpacked(at)
+        point = SearchPoint(classes, mean, into, white.means, V, biases if white.with_biases else None)
+        found = passes.gradient(point)
         last["loss"] = found.loss / found.n_samples
         flat = [found.V.ravel(), *([found.biases] if white.with_biases else [])]
         return last["loss"], np.concatenate(flat) / found.n_samples
 
-    def look(at: Floats) -> None:
-        some, their = unpacked(at)
-        judged = white.judge(some, their)
-        if not solution.held_out_loss or judged < min(solution.held_out_loss):
-            solution.W, solution.biases = np.hstack([some, others]), their.copy()
-        solution.record(len(solution.steps), last["loss"], judged)
+    def evaluate(at: Floats) -> None:
+        V, biases = unpacked(at)
+        held_out_loss = white.judge(V, biases)
+        if not solution.held_out_loss or held_out_loss < min(solution.held_out_loss):
+            solution.W, solution.biases = np.hstack([V, others]), biases.copy()
+        solution.record(len(solution.steps), last["loss"], held_out_loss)
         if metric.callback is not None:
-            metric.callback(len(solution.steps) - 1, n_steps, judged)
+            metric.callback(len(solution.steps) - 1, n_steps, held_out_loss)
         if min(solution.held_out_loss) < min(solution.held_out_loss[-_PATIENCE:]):
             raise StopIteration
 
     start = np.concatenate([V.ravel(), *([biases] if white.with_biases else [])])
     first = whole(start)
-    look(start)
-    options: Any = {"callback": look, "options": {"maxiter": n_steps}}
-    # The value at the start is known: a pass costs too much to be made twice.
-    again: Any = lambda at: first if np.array_equal(at, start) else whole(at)  # noqa: E731
-    minimize(again, start, jac=True, method="L-BFGS-B", **options)
+    evaluate(start)
+    options: Any = {"callback": evaluate, "options": {"maxiter": n_steps}}
+    # L-BFGS evaluates the start again: reuse the value, as a pass is expensive.
+    function: Any = lambda at: first if np.array_equal(at, start) else whole(at)  # noqa: E731
+    minimize(function, start, jac=True, method="L-BFGS-B", **options)
     return solution
 
 
 def _mean_and_scale(statistics: ClassStatistics, *, standardize: bool) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of each feature over all samples, from sums alone."""
+    """Return the mean and standard deviation of each feature over all samples, computed from sums."""
     counts, means = statistics.counts, statistics.means
     mean = counts @ means / counts.sum()
     if not standardize:

@@ -1,4 +1,4 @@
-"""Two ways to maximize the likelihood of the metric: the authors' own, and a fast one."""
+"""Solvers that maximize the likelihood of the metric: the authors' SGD, and a faster one."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True)
 class Problem:
-    """Standardized samples with their classes: one part to learn from, one held out to judge by.
+    """Standardized training and held-out samples with their classes.
 
-    `with_biases` selects Eq. 2 in place of Eq. 1.
+    `with_biases` selects Eq. 2 instead of Eq. 1.
     """
 
     X: Floats
@@ -39,7 +39,7 @@ class Problem:
     with_biases: bool
 
     def loss(self, W: Floats, biases: Floats, X: Floats, codes: NDArray[np.intp]) -> float:
-        """Return the mean loss of some samples."""
+        """Return the mean loss of the given samples."""
         projected, projected_means = X @ W, self.means @ W
         if self.with_biases:
             return mean_loss(dot_logits(projected, projected_means, biases), codes)
@@ -48,13 +48,13 @@ class Problem:
     def gradients(
         self, W: Floats, biases: Floats, X: Floats, codes: NDArray[np.intp]
     ) -> tuple[float, Floats, Floats]:
-        """Return the mean loss of some samples and its gradients."""
+        """Return the mean loss of the given samples and its gradients with respect to W and the biases."""
         if self.with_biases:
             return dot_loss(W, biases, X, codes, self.means)
         return (*distance_loss(W, X, codes, self.means), np.zeros_like(biases))
 
     def judge(self, W: Floats, biases: Floats) -> float:
-        """Return the loss of the held-out part, or of the whole where nothing could be held out."""
+        """Return the held-out loss, or the training loss if no sample could be held out."""
         if len(self.held_out_codes):
             return self.loss(W, biases, self.held_out_X, self.held_out_codes)
         return self.loss(W, biases, self.X, self.codes)
@@ -62,7 +62,7 @@ class Problem:
 
 @dataclass
 class Solution:
-    """The best metric so far and how it was reached: (steps, seconds, loss) at every look."""
+    """The best metric so far, and the steps, seconds and losses at every evaluation."""
 
     W: Floats
     biases: Floats
@@ -73,11 +73,11 @@ class Solution:
     started: float = field(default_factory=perf_counter)
 
     def record(self, step: int, training_loss: float, held_out_loss: float) -> None:
-        """Note where the search is, or stop it when the loss is no longer a number."""
+        """Record an evaluation; raise an error if a loss is not finite."""
         if not np.isfinite(training_loss) or not np.isfinite(held_out_loss):
             raise ValueError(
                 f"The loss is not finite ({training_loss}) after {step} steps of metric learning: "
-                "lower learning_rate, or look for features of very different scale."
+                "lower learning_rate, or check for features of very different scale."
             )
         self.steps.append(step)
         self.seconds.append(perf_counter() - self.started)
@@ -99,8 +99,8 @@ def authors_sgd(
     """Stochastic gradient descent as the authors ran it.
 
     W starts as 0.1 times standard normal; each step draws 100 samples with replacement; the rate is
-    constant. Their softmax is over minus the squared distance, without the 1/2 of Eq. 1: the same
-    as Eq. 1 for sqrt(2) W, which is what is returned, so Eq. 1 holds for the result.
+    constant. Their softmax uses minus the squared distance, without the factor 1/2 of Eq. 1. That equals
+    Eq. 1 for sqrt(2) W, which is returned, so Eq. 1 holds for the result.
     """
     unit = 1.0 if problem.with_biases else np.sqrt(2.0)
     W = 0.1 * random_state.standard_normal((problem.X.shape[1], n_components))
@@ -133,11 +133,11 @@ def discriminant_then_descent(
     batch_size: int = 256,
     patience: int = 5,
 ) -> Solution:
-    """Start from the closed-form discriminant, fit its scale, then descend with early stopping.
+    """Start from the closed-form discriminant, fit its scale, then run Adam with early stopping.
 
-    The whole search happens in coordinates in which the within-class covariance is the identity: there
-    the loss is well conditioned, and the discriminant directions are just the class means. Only the
-    directions that part the means are moved; any others asked for do not change Eq. 1.
+    The search uses coordinates in which the within-class covariance is the identity. There the loss is well
+    conditioned, and the class means span the discriminant directions. Only directions that separate the
+    means are optimized; further directions do not change Eq. 1.
     """
     solution = Solution(np.empty(0), np.zeros(len(problem.means)))
     residuals = problem.X - problem.means[problem.codes]
@@ -176,10 +176,10 @@ def discriminant_then_descent(
 
 
 def choose_whitening(problem: Problem, covariance: Floats) -> Floats:
-    """Return P with ``P' S P = 1`` for the shrunk within-class covariance S that suits unseen samples best.
+    """Return P with ``P' S P = 1`` for the shrunk within-class covariance S with the lowest held-out loss.
 
-    S mixes the within-class covariance with a multiple of the identity; how much is decided by the
-    held-out loss of the discriminant that follows from it.
+    S mixes the within-class covariance with a multiple of the identity. The loss is that of the resulting
+    discriminant on held-out samples.
     """
     level = float(np.trace(covariance)) / len(covariance) or 1.0
     best_loss, best = np.inf, np.eye(len(covariance), dtype=covariance.dtype)
@@ -187,7 +187,7 @@ def choose_whitening(problem: Problem, covariance: Floats) -> Floats:
         shrunk = (1 - shrinkage) * covariance
         shrunk[np.diag_indices_from(shrunk)] += shrinkage * level
         root = cholesky(shrunk, lower=True, check_finite=False)
-        # The discriminant of whitened means, in the original coordinates: two triangular solves.
+        # Two triangular solves give the discriminant of the whitened means in the original coordinates.
         white_means = solve_triangular(root, problem.means.T, lower=True, check_finite=False)
         W = solve_triangular(root, white_means, lower=True, trans="T", check_finite=False)
         loss = _discriminant_loss(problem, W, white_means)
@@ -198,7 +198,7 @@ def choose_whitening(problem: Problem, covariance: Floats) -> Floats:
 
 
 def _discriminant_loss(problem: Problem, W: Floats, white_means: Floats) -> float:
-    """Held-out loss of linear discriminant analysis at its best scale."""
+    """Return the held-out loss of linear discriminant analysis at its best scale."""
     X, codes = problem.held_out_X, problem.held_out_codes
     if not len(codes):
         X, codes = problem.X, problem.codes
@@ -215,7 +215,7 @@ def _best_scale(logits: Floats, codes: NDArray[np.intp]) -> tuple[float, float]:
 
 
 def scaled(problem: Problem, V: Floats, others: Floats) -> tuple[Floats, Floats, Floats]:
-    """Scale the directions so that Eq. 1 is as likely as it can be; biases make Eq. 2 start equal to it."""
+    """Scale the directions for the best likelihood under Eq. 1; the biases make Eq. 2 equal to it."""
     X, codes = problem.held_out_X, problem.held_out_codes
     if not len(codes):
         X, codes = problem.X, problem.codes
@@ -228,15 +228,16 @@ def scaled(problem: Problem, V: Floats, others: Floats) -> tuple[Floats, Floats,
 
 
 def directions(white_means: Floats, n_components: int) -> tuple[Floats, Floats]:
-    """Return orthonormal directions of whitened space: those that part the means, and others.
+    """Return orthonormal directions of whitened space: those that separate the means, and others.
 
-    The others, after the first K - 1, do not change which mean is nearest, but they carry the distance
-    from the space that the means span, by which an unknown sample can be told.
+    The others, beyond the first K - 1, do not change which mean is nearest. They carry the distance from the
+    subspace of the means, which helps to detect unknown samples.
     """
     centered = white_means - white_means.mean(axis=0)
-    n_parting = min(n_components, len(centered) - 1)
-    directions = np.linalg.svd(centered, full_matrices=n_components > n_parting)[2][:n_components].T
-    return np.ascontiguousarray(directions[:, :n_parting]), np.ascontiguousarray(directions[:, n_parting:])
+    n_separating = min(n_components, len(centered) - 1)
+    directions = np.linalg.svd(centered, full_matrices=n_components > n_separating)[2][:n_components].T
+    separating, others = directions[:, :n_separating], directions[:, n_separating:]
+    return np.ascontiguousarray(separating), np.ascontiguousarray(others)
 
 
 def _batches(n: int, size: int, random_state: np.random.RandomState) -> Iterator[NDArray[np.intp]]:
@@ -246,7 +247,7 @@ def _batches(n: int, size: int, random_state: np.random.RandomState) -> Iterator
 
 
 class Adam:
-    """Adam (Kingma & Ba 2015) on a list of arrays, which it changes in place."""
+    """Adam optimizer (Kingma and Ba 2015) for a list of arrays, which it updates in place."""
 
     def __init__(self, arrays: list[Floats], learning_rate: float) -> None:
         self.arrays = arrays

@@ -106,7 +106,7 @@ def recognized(request: Request) -> HTMLResponse:
     """Show the classes with recognized samples that were kept, and how often they are right."""
     world = world_of(request)
     overall, *_ = world.recognized.quality()
-    n_random = world.pool.count(PoolFilter(state="recognized", kept="random"))
+    n_random = world.pool.count(PoolFilter(state="recognized", random=True))
     return page(request, "recognized.html", quality=overall, n_random=n_random, **_recognized_cards(world, 0))
 
 

@@ -160,7 +160,7 @@ class SampleGroup:
         if self.label is not None:
             return PoolFilter(state="labeled", label=self.label)
         if self.random:
-            return PoolFilter(state="recognized", kept="random")
+            return PoolFilter(state="recognized", random=True)
         return PoolFilter(clustered=False)
 
     def size(self, world: World) -> int:
@@ -210,7 +210,7 @@ def workbench(request: Request, group: OfGroup) -> Response:
     world = world_of(request)
     try:
         cluster = world.clusters.get(group.cluster) if group.cluster is not None else None
-        samples, more = group.page(world, None)
+        samples, after = group.page(world, None)
         of_class = _of_class(world, group.label) if group.label else {}
     except NotFound as error:
         return page(request, "gone.html", 404, message=str(error))
@@ -220,8 +220,8 @@ def workbench(request: Request, group: OfGroup) -> Response:
         group=group,
         cluster=cluster,
         samples=samples,
-        more=more,
-        total=len(samples) if more is None else group.size(world),
+        after=after,
+        total=len(samples) if after is None else group.size(world),
         **of_class,
     )
 
@@ -241,8 +241,8 @@ def _of_class(world: World, label: str) -> dict[str, Any]:
 @router.get("/unknowns/members")
 def members(request: Request, group: OfGroup, after: Annotated[str, Query(max_length=40)]) -> HTMLResponse:
     """Return more tiles of a group."""
-    samples, more = group.page(world_of(request), after)
-    return render("tiles.html", samples=samples, more=more, group=group)
+    samples, following = group.page(world_of(request), after)
+    return render("tiles.html", samples=samples, after=following, group=group)
 
 
 @router.get("/unknowns/some")

@@ -54,7 +54,10 @@ async function sendAll() {
     store(waiting().map(other => (other.id === next.id ? next : other)));
     tell("sending", next);
     const answer = await post(next);
-    if (answer === null && Date.now() - left < LEAVING) return;
+    if (Date.now() - left < LEAVING) { // the next page asks again: it may have been made before the answer
+      timer = setTimeout(send, LEAVING); // unless this page stays
+      return;
+    }
     if (answer === null) {
       store(waiting().map(other => ({ ...other, late: true })));
       tell("waiting");

@@ -24,7 +24,10 @@ const WORDS = {
   label: learned,
   accept: learned,
   learn: learned,
-  feedback: o => `${plural(o.samples, "sample")} reviewed.`,
+  feedback: (o, { label }) => {
+    const count = plural(o.samples, "sample");
+    return label ? `Learned ${count} as “${label}”.` : label === null ? `Returned ${count} to the unknown.` : `Reviewed ${count}.`;
+  },
   dismiss: o => `${plural(o.samples, "sample")} dismissed.`,
   merge_clusters: () => "The clusters are merged.",
   split_cluster: o => `${plural(o.samples, "sample")} split off into a new cluster.`,
@@ -41,7 +44,7 @@ const RESCORES = new Set(["label", "accept", "learn", "feedback", "rename", "mer
 
 function words(outcome, body, recognized) {
   if (outcome.event_id === null) return `Nothing was left to do: ${outcome.kind === "label" && body?.label ? `they are labeled “${body.label}” already` : "it is so already"}.`;
-  const said = WORDS[outcome.kind]?.(outcome, body ?? {}) ?? "Done.";
+  const said = WORDS[outcome.kind]?.(outcome, messageFields(body)) ?? "Done.";
   return recognized ? `${said} ${plural(recognized, "more sample")} ${recognized === 1 ? "is" : "are"} recognized now.` : said;
 }
 
@@ -70,10 +73,15 @@ async function show(outcome, body, until = Date.now() + SHOWN) {
   }
 }
 
-const keep = (outcome, body, until = Date.now() + SHOWN) => {
-  const { label, into, objective } = body ?? {};
-  sessionStorage.setItem(STORE, JSON.stringify({ outcome, body: { label, into, objective }, until }));
-};
+/** What the words need of a request; of reviews that all say the same, their label: null for unknown. */
+function messageFields(body) {
+  const { label, into, objective, reviews = [] } = body ?? {};
+  const labels = new Set(reviews.map(review => (review.unknown ? null : review.label)));
+  return { label: labels.size === 1 ? [...labels][0] : label, into, objective };
+}
+
+const keep = (outcome, body, until = Date.now() + SHOWN) =>
+  sessionStorage.setItem(STORE, JSON.stringify({ outcome, body: messageFields(body), until }));
 const forget = () => sessionStorage.removeItem(STORE);
 
 const refusals = () => JSON.parse(sessionStorage.getItem(REFUSALS) ?? "[]");

@@ -39,17 +39,23 @@ export function workbench(grid, openDialog) {
     const count = selection.count;
     if (!count) return toast("Select some samples to name them.");
     if (of) return move(label, `moving ${samples(count)} to “${label}”`);
-    if (reviewing) return review({ label }, `correcting ${samples(count)} to “${label}”`);
+    if (reviewing) return review(() => ({ label }), `correcting ${samples(count)} to “${label}”`);
     const whole = selection.all && selection.items.length < selection.total && cluster;
     const what = whole ? { cluster_id: Number(cluster), without: [...selection.ids] } : { sample_ids: await chosen() };
     return dealWith({ path: "/v1/label", body: { ...what, label }, title: `learning “${label}” from ${samples(count)}` });
   }
 
-  /** Say about the selected recognized samples that they are right, another class, or unknown. */
+  /** Say about the selected recognized samples what `said(id)` returns: a class, or that they are unknown. */
   async function review(said, title) {
     const ids = await chosen();
     if (!ids.length) return toast("Select some samples first.");
-    return dealWith({ path: "/v1/feedback", body: { reviews: ids.map(id => ({ sample_id: id, ...said })) }, title });
+    return dealWith({ path: "/v1/feedback", body: { reviews: ids.map(id => ({ sample_id: id, ...said(id) })) }, title });
+  }
+
+  /** Confirm the class that the page shows: the model may have changed its answer since. */
+  function asShown(id) {
+    const label = grid.dataset.answer ?? grid.querySelector(`[data-id="${id}"]`)?.dataset.answer;
+    return label ? { label } : { right: true };
   }
 
   /** Move the selected samples of a class to another one, or back to the unknown. */
@@ -131,8 +137,8 @@ export function workbench(grid, openDialog) {
     larger: () => pictureSize.change(1.25),
     smaller: () => pictureSize.change(0.8),
     similar: () => selection.current && location.assign(`/unknowns/group?like=${selection.current.dataset.id}`),
-    right: () => reviewing && review({ right: true }, `confirming ${samples(selection.count)}`),
-    unknown: () => of ? move(null, `returning ${samples(selection.count)} to the unknown`) : reviewing && review({ unknown: true }, `returning ${samples(selection.count)} to the unknown`),
+    right: () => reviewing && review(asShown, `confirming ${samples(selection.count)}`),
+    unknown: () => of ? move(null, `returning ${samples(selection.count)} to the unknown`) : reviewing && review(() => ({ unknown: true }), `returning ${samples(selection.count)} to the unknown`),
     dismiss: () => !of && (selection.count ? askToDismiss(selection.count, dismiss) : toast("Select samples to dismiss them.")),
     merge: () => cluster && openDialog(`/unknowns/merging?cluster=${cluster}`),
     divide: () => cluster && act({ path: `/v1/clusters/${cluster}/split`, body: {}, title: "split the cluster in two" }, here),
