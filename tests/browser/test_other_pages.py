@@ -222,6 +222,28 @@ def test_the_samples_of_a_class_are_moved_and_removed(site: Any, tabs: Any) -> N
     expect(page.locator(".correction")).to_contain_text("You moved 1 sample here from “triangle”")
 
 
+def test_the_page_of_a_class_does_not_move_under_the_pointer(site: Any, tabs: Any) -> None:
+    site.world.labels.label(site.world.pool.ids()[:14], "triangle", "local")
+    tab = tabs(site)
+    held: list[Any] = []
+    tab.page.route("**/unknowns/hints", lambda route: held.append(route))
+    page = tab.open("/unknowns/group?of=triangle")
+    below = page.get_by_role("heading", name="Corrections")
+    with page.expect_response("**/unknowns/hints"):
+        while not held:
+            page.wait_for_timeout(20)
+        before = below.bounding_box()
+        held[0].continue_()
+    expect(page.locator("#hints")).not_to_have_class("htmx-request")
+    assert below.bounding_box() == before
+
+    page.set_viewport_size({"width": 1280, "height": 300})  # so small that it scrolls
+    below.scroll_into_view_if_needed()
+    box = below.bounding_box()
+    shown = page.evaluate("([x, y]) => document.elementFromPoint(x, y).id", [box["x"] + 5, box["y"] + 5])
+    assert shown == "corrections"  # and not the label box over it
+
+
 def test_a_class_of_the_first_model_says_where_its_samples_are(site: Any, tabs: Any) -> None:
     page = tabs(site).open("/unknowns/group?of=square")
     expect(page.locator("main")).to_contain_text("Learned from 20 samples, 20 of them with the first model.")
