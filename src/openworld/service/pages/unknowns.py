@@ -75,7 +75,7 @@ def _cards(world: World, clusters: list[PoolCluster], start: int, me: str, order
 @router.get("/map")
 def pool_map(request: Request) -> HTMLResponse:
     """Show the map; the script draws it from the API."""
-    return page(request, "map.html")
+    return page(request, "map.html", cluster=None)
 
 
 @router.get("/unknowns/next")
