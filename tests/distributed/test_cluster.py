@@ -42,7 +42,7 @@ Data = tuple[np.ndarray, np.ndarray]
 
 
 def answers(model: Any, stream: Stream, engine: Any) -> np.ndarray:
-    return np.concatenate([part.answers for part in recognize(model, stream, engine)])
+    return np.concatenate([part.judgement.labels for part in recognize(model, stream, engine)])
 
 
 def same(a: ClassStatistics, b: ClassStatistics) -> bool:
@@ -162,8 +162,8 @@ def test_all_workers_killed_and_the_model_is_sent_again(
     first = next(found)
     for pid in set(engine.client.run(os.getpid).values()):
         os.kill(pid, signal.SIGKILL)
-    rest = [part.answers for part in found]
-    assert np.array_equal(np.concatenate([first.answers, *rest]), model.predict(data[0]))
+    rest = [part.judgement.labels for part in found]
+    assert np.array_equal(np.concatenate([first.judgement.labels, *rest]), model.predict(data[0]))
 
 
 def test_a_bad_part_is_named(engine: DaskEngine, tmp_path: Path, data: Data) -> None:

@@ -34,7 +34,7 @@ def close(a: ClassStatistics, b: ClassStatistics) -> bool:
 
 
 def answers(model: Any, stream: Stream, engine: Any = LOCAL) -> np.ndarray:
-    return np.concatenate([part.answers for part in recognize(model, stream, engine)])
+    return np.concatenate([part.judgement.labels for part in recognize(model, stream, engine)])
 
 
 def test_there_are_several_sums(stream: Stream) -> None:
@@ -79,7 +79,7 @@ def test_the_number_of_threads_makes_no_difference(stream: Stream, data: Data, n
                 model.statistics_.scatter,
                 kept,
                 np.concatenate([part.batch.rows for part in parts]),
-                np.concatenate([part.distances for part in parts]),
+                np.concatenate([part.judgement.distances for part in parts]),
             ]
         )
     for one, other in zip(*found, strict=True):
@@ -137,5 +137,5 @@ def test_pictures_are_a_stream(pictures: Path, tmp_path: Path) -> None:
     assert len(names) == 25
     assert all(
         "/" not in name or str(answer) in (name.split("/")[0], "unknown")
-        for name, answer in zip(names, np.concatenate([part.answers for part in found]), strict=True)
+        for name, answer in zip(names, np.concatenate([part.judgement.labels for part in found]), strict=True)
     )

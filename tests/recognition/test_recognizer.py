@@ -10,6 +10,7 @@ from openworld import (
     AdjustableRecognizer,
     EditableRecognizer,
     EuclideanMetric,
+    Judgement,
     NearestClassMean,
     NearestNonOutlier,
     OpenWorldRecognizer,
@@ -125,3 +126,12 @@ def test_a_rejected_sample_moves_the_threshold_a_part_of_the_way():
         threshold = other.fit(X, Y).threshold_
         other.relax_threshold(X, Y)
         assert other.threshold_ == threshold
+
+
+@every_editable
+def test_judgements_of_batches_join_to_the_judgement_of_all(recognizer):
+    model = recognizer.fit(X, Y)
+    whole = vars(model.judge(X, 2))
+    joined = vars(Judgement.joined([model.judge(X[:40], 2), model.judge(X[40:], 2)]))
+    assert all(np.array_equal(whole[name], joined[name]) for name in whole)
+    assert len(Judgement.joined([])) == 0

@@ -26,15 +26,16 @@ def rows_of(found: Answers, stream: Stream) -> list[Row]:
         columns["id"] = found.batch.ids
     if found.batch.names is not None:
         columns["text" if stream.noun == "text" else "name"] = found.batch.names
-    columns["answer"] = found.answers.tolist()
-    columns["unknown"] = found.unknown.tolist()
-    columns["membership"] = found.membership.tolist()
-    for i in range(found.nearest.shape[1]):
+    judgement = found.judgement
+    columns["answer"] = judgement.labels.tolist()
+    columns["unknown"] = (~judgement.accepted).tolist()
+    columns["membership"] = judgement.membership.tolist()
+    for i in range(judgement.nearest.shape[1]):
         number = f"_{i + 1}" if i else ""
-        columns[f"nearest_class{number}"] = found.nearest[:, i].tolist()
-        columns[f"distance{number}"] = found.distances[:, i].tolist()
+        columns[f"nearest_class{number}"] = judgement.nearest[:, i].tolist()
+        columns[f"distance{number}"] = judgement.distances[:, i].tolist()
         if i:
-            columns[f"membership{number}"] = found.memberships[:, i].tolist()
+            columns[f"membership{number}"] = judgement.memberships[:, i].tolist()
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
@@ -70,15 +71,16 @@ class Tally:
         """Count the answers to a part."""
         import numpy as np
 
-        tally = cls(len(found), int(found.unknown.sum()), failures=list(found.batch.failures))
+        answers, unknown = found.judgement.labels, ~found.judgement.accepted
+        tally = cls(len(found), int(unknown.sum()), failures=list(found.batch.failures))
         y = found.batch.y
         if y is not None and len(found):
             labeled = y != "" if y.dtype.kind == "U" else np.ones(len(y), dtype=bool)
             known = np.isin(y, model.classes_)
-            right = np.where(known, found.answers == y, found.unknown) & labeled
+            right = np.where(known, answers == y, unknown) & labeled
             tally.right = int(right.sum())
-            tally.missed = int(np.sum(known & found.unknown & labeled))
-            tally.misnamed = int(np.sum(labeled & ~right & ~found.unknown))
+            tally.missed = int(np.sum(known & unknown & labeled))
+            tally.misnamed = int(np.sum(labeled & ~right & ~unknown))
             tally.of_known_classes = int(known.sum())
         return tally
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
@@ -22,7 +20,6 @@ SHOWN_PER_GROUP = 60
 SHOWN_IN_ALL = 3000  # or so: a page must not grow without bound
 FEWEST_SHOWN = 6
 SIDE = 96  # pixels of a thumbnail; twice that are stored for dense screens
-_QUALITY = 60
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,9 @@ def unknown_groups(recognizer: Any, X: Any, rows: list[Row]) -> list[Group]:
 
 def _thumbnails(source: Source | None, batch: Batch, wanted: set[int]) -> dict[int, str]:
     """Return small pictures as data addresses, for the wanted positions; read once more from the source."""
+    from openworld.data.label_studio import data_url
+    from openworld.features.decode import thumbnail
+
     if source is None or source.kind == "text":
         return {}
     names = batch.names or []
@@ -127,16 +127,7 @@ def _thumbnails(source: Source | None, batch: Batch, wanted: set[int]) -> dict[i
     found = {}
     for item in source:
         if item.name in positions:
-            with suppress(OSError, ValueError):  # it was read before, but may be gone by now
-                found.update(dict.fromkeys(positions.pop(item.name), _thumbnail(item.read())))
+            with suppress(OSError, ValueError):  # the file may have been deleted since it was recognized
+                picture = data_url(thumbnail(item.read(), 2 * SIDE, quality=60), "image/jpeg")
+                found.update(dict.fromkeys(positions.pop(item.name), picture))
     return found
-
-
-def _thumbnail(content: bytes) -> str:
-    from openworld.features.decode import decode
-
-    picture = decode(content)
-    picture.thumbnail((2 * SIDE, 2 * SIDE))
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=_QUALITY)
-    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()

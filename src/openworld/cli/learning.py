@@ -45,27 +45,30 @@ def learn_to_file(
     from openworld.model_file import save
 
     checkpoint = Checkpoint(Path(f"{target}.progress"), stream, recognizer)
-    metric: Any = getattr(recognizer, "metric", None)
     with (
         shown(stream, "Learning", kept_in=checkpoint.folder, cache=cache) as progress,
         connect(dask) as engine,
     ):
-        if hasattr(metric, "callback"):
-            metric.callback = _show_steps(progress)
-        learned = work(recognizer, stream, engine, progress=progress.advance, checkpoint=checkpoint)
-    for one in (recognizer, learned.model):
-        if hasattr(getattr(one, "metric", None), "callback"):
-            one.metric.callback = None  # it shows progress here and has no place in a file
+        shown_recognizer = _showing_steps(recognizer, progress)
+        learned = work(shown_recognizer, stream, engine, progress=progress.advance, checkpoint=checkpoint)
     save(learned.model, target)
     checkpoint.remove()
     return learned
 
 
-def _show_steps(progress: Progress) -> Callable[[int, int, float], None]:
+def _showing_steps(recognizer: Any, progress: Progress) -> Any:
+    """Return a copy of an unfitted recognizer whose metric shows the steps of its optimization.
+
+    Fitted recognizers, and those whose metric has no steps, are returned as they are.
+    """
+    from sklearn.base import clone
+
     def show(step: int, n_steps: int, loss: float) -> None:
         progress.update(step, n_steps, f"Learning the metric (loss {loss:.3f})")
 
-    return show
+    if recognizer.__sklearn_is_fitted__() or "metric__callback" not in recognizer.get_params():
+        return recognizer
+    return clone(recognizer).set_params(metric__callback=show)
 
 
 def say_learned(

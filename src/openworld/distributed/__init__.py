@@ -1,7 +1,7 @@
 """Learning and recognizing over parts of a stream: in this process, or on the machines of a Dask cluster.
 
-Both go the same way: a part is read and worked on where a worker is, and what comes of the parts is
-summed up in one fixed order. The result is therefore the same on one machine and on many.
+Each part is read and processed by one worker, and the results are summed in a fixed order, so they are the
+same on one machine and on many.
 """
 
 from openworld.distributed.answering import Answers, recognize

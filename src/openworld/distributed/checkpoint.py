@@ -1,4 +1,4 @@
-"""What was learned so far from a stream, on disk: interrupted work goes on from there."""
+"""Checkpoints of learning from a stream: interrupted work continues from the last one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint(stream: Stream, *others: object) -> str:
-    """Return a short text that changes when the stream, the way it is cut or what goes with it does."""
+    """Return a hash of a stream's parts and files, and of other values."""
     digest = hashlib.blake2b(digest_size=16)
     for part in stream.parts:
         digest.update(repr(part).encode())
@@ -32,17 +32,17 @@ def fingerprint(stream: Stream, *others: object) -> str:
 
 
 class Checkpoint:
-    """A folder with the sum over the first parts of a stream.
+    """A folder with the model of the first parts of a stream.
 
-    The model is written first, under a name of its own, and then a small file that names it, all or
-    nothing: a process killed at any moment leaves the last state or the one before.
+    The model is written first, then a small file that names it, atomically: a process killed at any moment
+    leaves either the last checkpoint or the one before.
 
     Parameters
     ----------
     folder : path
     stream : Stream
     model : recognizer
-        What is fitted or taught. A state that was made for another stream or model is not used.
+        The recognizer to fit or to extend. A checkpoint of another stream or model is ignored.
     """
 
     def __init__(self, folder: str | os.PathLike[str], stream: Stream, model: Any) -> None:
@@ -51,7 +51,7 @@ class Checkpoint:
         self.key = fingerprint(stream, model_digest(dumps(model)) if fitted else repr(_plain(model)))
 
     def load(self) -> tuple[Learned, int] | None:
-        """Return what was learned and from how many parts, if there is any."""
+        """Return what was learned and from how many parts, or None."""
         from openworld.distributed.learning import Learned
 
         try:
@@ -66,7 +66,7 @@ class Checkpoint:
         return Learned(model, **state), n_parts
 
     def save(self, learned: Learned, n_parts: int) -> None:
-        """Keep what was learned from the first parts."""
+        """Store what was learned from the first `n_parts` parts."""
         self.folder.mkdir(exist_ok=True)
         name = f"model-{n_parts}.ow"
         with warnings.catch_warnings():
@@ -81,11 +81,11 @@ class Checkpoint:
                 old.unlink()
 
     def remove(self) -> None:
-        """Drop it: the work is done."""
+        """Delete the checkpoint."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _plain(model: Any) -> dict[str, str]:
-    """Return the parameters of an estimator, without what only shows progress."""
+    """Return the parameters of an estimator, except callbacks."""
     found = model.get_params()
     return {name: repr(value) for name, value in found.items() if not name.endswith(("callback", "metric"))}

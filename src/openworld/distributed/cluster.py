@@ -1,4 +1,4 @@
-"""The engine that is a Dask cluster."""
+"""The engine that processes parts on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SECONDS_TO_CONNECT = 10
 
 
 class DaskEngine:
-    """The engine that is a Dask cluster.
+    """The engine that processes parts on a Dask cluster.
 
-    Parts travel as references, shared values go from the client to the workers directly, and results stay
-    on the workers until they are summed up: the scheduler sees no array. What a lost worker had is
-    computed again on another worker.
+    Parts are sent as references, shared values go from the client directly to the workers, and results stay
+    on the workers until they are summed, so no array passes through the scheduler. Results of a lost worker
+    are computed again on another one.
     """
 
     def __init__(self, client: Any) -> None:
@@ -30,7 +30,7 @@ class DaskEngine:
     def map(
         self, function: Callable[..., Any], parts: Iterable[Any], *shared: Any, done: Done | None = None
     ) -> Iterator[Any]:
-        """Yield the result of each part, in order; a bounded number of parts is under way."""
+        """Yield the result of each part, in order; the number of parts in progress is bounded."""
         return self._results([[part] for part in parts], function, shared, done)
 
     def sums(
@@ -52,7 +52,7 @@ class DaskEngine:
             block, future = pending.popleft()
             for attempt in range(_ATTEMPTS):
                 try:
-                    if attempt:  # what the lost worker had is sent again; another may be lost meanwhile
+                    if attempt:  # send again what the lost worker had
                         copies = self._share(shared)
                         future = self._submit(function, block, copies)
                     result = future.result()
@@ -67,7 +67,7 @@ class DaskEngine:
             yield result
 
     def _submit(self, function: Callable[..., Any], block: list[Any], copies: Sequence[Any]) -> Any:
-        """Start the work on some parts and their sum; sums go first, so that parts do not pile up."""
+        """Submit some parts and their sum; sums have priority, so that results do not accumulate."""
         first, *others = [self.client.submit(run, function, part, *copies, pure=False) for part in block]
         return reduce(
             lambda total, part: self.client.submit(operator.add, total, part, pure=False, priority=1),
@@ -96,7 +96,7 @@ class DaskEngine:
 
 @contextmanager
 def connect(address: str | None) -> Iterator[Engine]:
-    """Give the engine at an address: None for this process, "local" for a process per core, or tcp://...
+    """Provide the engine at an address: None for this process, "local" for one process per core, or tcp://...
 
     Every worker must have this version of openworld and reach the files of the stream under the same
     path or address; the client must reach the workers.
@@ -131,13 +131,13 @@ def connect(address: str | None) -> Iterator[Engine]:
 
 @contextmanager
 def local_cluster(n_workers: int, **options: Any) -> Iterator[Any]:
-    """Give a Dask cluster of processes here; further options are those of `distributed.LocalCluster`."""
+    """Provide a Dask cluster of local processes; `options` are those of `distributed.LocalCluster`."""
     import dask
 
     import distributed
 
     LocalCluster: Any = distributed.LocalCluster
-    # Dask has its workers give memory back at once, only to take it again page by page.
+    # By default Dask's workers return memory to the system at once and fetch it again page by page.
     environment = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 << 20}
     address = {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
     with (

@@ -1,4 +1,4 @@
-"""Engines: where work on parts is done; here, in this process."""
+"""Engines, which process the parts of a stream: the protocol, and the engine of this process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Done = Callable[[int], None]
 
 
 class PartError(DataError):
-    """A part cannot be used; the text says which."""
+    """A part cannot be processed; the message names the part."""
 
 
 def run(function: Callable[..., Any], part: Any, *shared: Any) -> Any:
-    """Work on one part; an error names the part."""
+    """Process one part; an error names the part."""
     try:
         return function(part, *shared)
     except Exception as error:
@@ -36,17 +36,17 @@ def run(function: Callable[..., Any], part: Any, *shared: Any) -> Any:
 
 
 def blocks_of(parts: Sequence[Any]) -> list[list[Any]]:
-    """Return the parts in groups of 16, each of which is summed up by itself."""
+    """Return the parts in blocks of 16; the results of a block are summed first."""
     return [list(parts[i : i + PARTS_IN_A_SUM]) for i in range(0, len(parts), PARTS_IN_A_SUM)]
 
 
 class Engine(Protocol):
-    """Does work on parts. `done`, where given, is called with the number of samples of a part at its end."""
+    """Processes parts. `done`, if given, is called with the number of samples of each finished part."""
 
     def map(
         self, function: Callable[..., Any], parts: Iterable[Any], *shared: Any, done: Done | None = None
     ) -> Iterator[Any]:
-        """Yield ``function(part, *shared)`` of each part, in order."""
+        """Yield ``function(part, *shared)`` for each part, in order."""
         ...
 
     def sums(
@@ -57,15 +57,15 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """The engine that is this process.
+    """The engine of this process.
 
-    Parts of files are worked on side by side by some threads, with one thread of BLAS for each: numpy lets
-    others go on while it computes. The results do not depend on how many there are.
+    Parts of files are processed in parallel by threads, as numpy releases the GIL; each thread uses one BLAS
+    thread. The results do not depend on the number of threads.
 
     Parameters
     ----------
     n_threads : int, optional
-        By default one for each core, but at most 4, as each has some batches in memory.
+        By default one per core, but at most 4, as each thread holds a few batches in memory.
     """
 
     def __init__(self, n_threads: int | None = None) -> None:
@@ -102,7 +102,7 @@ class LocalEngine:
 
 
 class _Watched:
-    """A part whose batches are counted as they are read: pictures take long, and progress is to be seen."""
+    """A part that reports progress after every batch, for pictures, which are slow."""
 
     def __init__(self, part: Any, done: Done) -> None:
         self.part, self.done = part, done
@@ -117,7 +117,7 @@ class _Watched:
         return getattr(self.part, name)
 
     def batches(self) -> Iterator[Batch]:
-        """Read the samples, and say so."""
+        """Read the samples and report how many."""
         for batch in self.part.batches():
             self.done(batch.n_read)
             yield batch
@@ -125,7 +125,7 @@ class _Watched:
 
 @contextmanager
 def _threads(n: int) -> Iterator[ThreadPoolExecutor]:
-    """Give some threads; what was not begun when they are no longer wanted is not done."""
+    """Provide a thread pool; on exit, tasks that have not started are canceled."""
     pool = ThreadPoolExecutor(n, thread_name_prefix="part")
     try:
         yield pool

@@ -1,8 +1,7 @@
-"""A few examples of each class, which a model keeps to show what it knows."""
+"""A few examples of each class, stored in the model to show what it knows."""
 
 from __future__ import annotations
 
-import io
 from contextlib import suppress
 
 from openworld.data.sources import Source
@@ -24,7 +23,7 @@ def examples_of(source: Source) -> dict[str, list[bytes]]:
             continue
         some = found.setdefault(str(item.label), [])
         if len(some) < PER_CLASS:
-            with suppress(OSError, ValueError):  # what cannot be read was reported before
+            with suppress(OSError, ValueError):  # unreadable items were reported before
                 some.append(_small(item.read(), source.kind))
                 n_found += 1
     return {label: some for label, some in found.items() if some}
@@ -33,10 +32,6 @@ def examples_of(source: Source) -> dict[str, list[bytes]]:
 def _small(content: bytes, kind: str) -> bytes:
     if kind == "text":
         return content[:_TEXT_BYTES].decode(errors="ignore").encode()
-    from openworld.features.decode import decode
+    from openworld.features.decode import thumbnail
 
-    picture = decode(content)
-    picture.thumbnail((SIDE, SIDE))
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=80)
-    return file.getvalue()
+    return thumbnail(content, SIDE, quality=80)

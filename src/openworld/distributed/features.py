@@ -1,4 +1,4 @@
-"""Features written part by part, each where it is made."""
+"""Write the features of a stream to Parquet files, one per part."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from openworld.distributed.engine import LOCAL, Done, Engine
 def write_features(
     stream: Stream, folder: str, engine: Engine = LOCAL, *, progress: Done | None = None
 ) -> list[str]:
-    """Write the features of each part to a Parquet file of its own, where the part is read.
+    """Write the features of each part to a Parquet file of its own, on the worker that reads the part.
 
     Parameters
     ----------
     stream : Stream
     folder : str
-        A folder or an address that every worker can write to. Parts that are there already are not made
-        again. What is written is itself a stream: open ``folder/*.parquet``.
+        A folder or URL that every worker can write to. Existing files are not written again. The files can
+        be opened as a stream: ``folder/*.parquet``.
     engine : Engine
         By default this process.
     progress : callable, optional

@@ -1,7 +1,7 @@
-"""The one learner: recognizers from streams of any size, here or on a cluster.
+"""Learning from streams of any size, in this process or on a cluster.
 
-What fits in memory is fitted at once. Of more than that each part makes a model of its own, and the models
-are added up.
+A stream that fits in memory is fitted at once. For a larger one, each part is learned by a model of its own,
+and the models are added.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ from openworld.distributed.sampling import class_counts, draw, gather, is_chosen
 from openworld.recognition import ClassStatistics, NCMMetric
 from openworld.recognition.class_statistics import ScatterKind
 
-HELD_IN_MEMORY = 256 << 20  # bytes of features; what has more is learned part by part
+HELD_IN_MEMORY = 256 << 20  # bytes of features; a larger stream is learned part by part
 _FAILURES_KEPT = 1_000
+# What a model stores about its input: extractor, names of the features, examples of its classes.
+_INPUT_ATTRIBUTES = ("extractor_", "feature_names_in_", "examples_")
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A model, and what there is to say about the samples it learned from.
+    """A model and counts of the samples it was learned from.
 
     Attributes
     ----------
     model : recognizer
     n_samples : int
     failures : list of (name, reason)
-        What could not be read and was left out; the first thousand of them.
+        The first thousand items that could not be read and were skipped.
     n_failures, n_unlabeled : int
-        How many were left out.
+        Number of items skipped because they could not be read, and because they had no label.
     whole : Batch or None
-        All samples, where they were fitted at once.
+        All samples, if they were fitted at once.
     """
 
     model: Any
@@ -80,12 +82,12 @@ def learn(
     progress: Done | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Learned:
-    """Teach a recognizer the samples of a stream; what it knows already stays.
+    """Add the samples of a stream to a fitted recognizer.
 
     Parameters
     ----------
     model : recognizer
-        With `without_classes` and `+`; it is not changed.
+        Fitted. It is not changed.
     stream : Stream
         With labels.
     engine : Engine
@@ -93,12 +95,16 @@ def learn(
     progress : callable, optional
         Called with the number of samples done since the last call.
     checkpoint : Checkpoint, optional
-        Where to keep what was learned so far; what it has already is not learned again.
+        Where to store partial results; the parts that are stored there are not learned again.
     """
     _require_labels(stream)
     found = _learn_parts(model.without_classes(), stream, engine, 0.0, progress, checkpoint)
     require_samples(stream, found.n_samples, found.failures)
-    return replace(found, model=_about_input(model + found.model, model))
+    whole = model + found.model
+    for name in _INPUT_ATTRIBUTES:
+        if hasattr(model, name):
+            setattr(whole, name, getattr(model, name))
+    return replace(found, model=whole)
 
 
 def fit(
@@ -110,14 +116,13 @@ def fit(
     checkpoint: Checkpoint | None = None,
     held_in_memory: int = HELD_IN_MEMORY,
 ) -> Learned:
-    """Fit a recognizer to a stream; the model keeps the extractor and the names of the features.
+    """Fit a recognizer to a stream.
 
-    A stream of up to `held_in_memory` bytes of features is read and fitted at once. Of a larger one, what is
-    a sum is taken over all samples: means, scatter, lengths and the samples kept for calibration, and with an
-    `NCMMetric` its gradients. What is not a sum is decided on a uniform sample of about 10,000 samples of at
-    most 1,000 classes: the representation of `OpenWorldRecognizer` (lift or not, standardized or not, and the
-    mean and scale for that), and tau of the recognizers by class means, on samples that the metric was not
-    learned from. Of a stream with at most 10,000 samples that sample is the whole.
+    A stream of up to `held_in_memory` bytes of features is read and fitted at once. For a larger one,
+    everything that is a sum is computed from all samples: means, scatter, lengths, the reservoir, and the
+    gradients of an `NCMMetric`. The rest is computed from a uniform sample of about 10,000 samples of at most
+    1,000 classes: the representation of `OpenWorldRecognizer` (whether to lift and to standardize, mean and
+    scale), and tau of the recognizers based on class means, on samples that the metric was not learned from.
 
     The other parameters are those of `learn`; the recognizer itself is not changed.
     """
@@ -126,7 +131,14 @@ def fit(
         found = _fit_at_once(recognizer, stream, engine, progress)
     else:
         found = _fit_in_parts(recognizer, stream, engine, progress, checkpoint)
-    return replace(found, model=_about_input(found.model, stream))
+    model = found.model
+    if stream.source is not None and (examples := examples_of(stream.source)):
+        model.examples_ = examples
+    if stream.extractor is not None:
+        model.extractor_ = stream.extractor
+    if stream.feature_names is not None:
+        model.feature_names_in_ = np.array(list(stream.feature_names), dtype=object)
+    return found
 
 
 def _fit_at_once(recognizer: Any, stream: Stream, engine: Engine, progress: Done | None) -> Learned:
@@ -169,26 +181,8 @@ def _require_labels(stream: Stream) -> None:
         raise DataError(f"{stream.name}: it has no labels.")
 
 
-def _about_input(model: Any, known_to: Any) -> Any:
-    """Have a model keep how its input is made, the names of the features, and examples of its classes."""
-    examples = getattr(known_to, "examples_", None)
-    if isinstance(known_to, Stream):
-        extractor, names = known_to.extractor, known_to.feature_names
-        examples = None if known_to.source is None else examples_of(known_to.source)
-    else:
-        extractor = getattr(known_to, "extractor_", None)
-        names = getattr(known_to, "feature_names_in_", None)
-    if examples:
-        model.examples_ = examples
-    if extractor is not None:
-        model.extractor_ = extractor
-    if names is not None:
-        model.feature_names_in_ = np.array(list(names), dtype=object)
-    return model
-
-
 def _prepared(recognizer: Any, stream: Stream, engine: Engine, counts: Counter[Any], share: float) -> Any:
-    """Return the recognizer with all that stays fixed, and without classes."""
+    """Return the recognizer without classes, with everything that learning the parts does not change."""
     if share == 0.0:
         return clone(recognizer).fit(*draw(stream, engine, counts)).without_classes()
     metric = NCMMetric() if recognizer.metric is None else clone(recognizer.metric)
@@ -223,9 +217,9 @@ def _learn_parts(
 
 
 def learn_part(part: Any, empty: Any, leave_out: float) -> Learned:
-    """Make a model of one part, without the share of its samples that is held out."""
+    """Learn the samples of one part, except the share that is held out."""
     model = empty.without_classes()
-    # Class means are projected once for the part and not once for each batch.
+    # With a fixed metric, class means are projected once per part instead of once per batch.
     sums = ClassStatistics("none") if getattr(model, "metric_is_frozen", False) else None
     n_samples, n_unlabeled = 0, 0
     failures: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Metrics from streams: the adaptive metric from one pass, NCMMetric by gradients of the whole."""
+"""Learning metrics from streams: AdaptiveMetric in one pass, NCMMetric by one pass per gradient."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ M = TypeVar("M", NCMMetric, AdaptiveMetric)
 
 
 def held_out_share(n_samples: int) -> float:
-    """Return the share of samples held out to judge by: a tenth, but about 10,000 at the most."""
+    """Return the share of samples to hold out: a tenth, but about 10,000 samples at most."""
     return min(0.1, SAMPLES / n_samples)
 
 
 def fit_metric(metric: M, stream: Stream, engine: Engine = LOCAL) -> M:
     """Fit a metric to all samples of a stream.
 
-    An `AdaptiveMetric` takes mean and scale, if it standardizes, from a uniform sample and its statistics
-    from all samples, in one pass. An `NCMMetric` takes a pass for means and scatter and about one for each
-    step of the search; see `openworld.recognition.metric.passes.fit_in_passes`.
+    An `AdaptiveMetric` learns mean and scale, if it standardizes, from a uniform sample, and its statistics
+    from all samples in one pass. An `NCMMetric` needs one pass for means and scatter and about one for each
+    step of the optimization; see `openworld.recognition.metric.passes.fit_in_passes`.
 
     Returns
     -------
     metric
-        The one that was given.
+        The same object.
     """
     if isinstance(metric, AdaptiveMetric):
         first = clone(metric).fit(*draw(stream, engine, class_counts(stream, engine)))
@@ -48,7 +48,7 @@ def fit_metric(metric: M, stream: Stream, engine: Engine = LOCAL) -> M:
 
 
 class _StreamPasses:
-    """A stream without a share of its samples, to be gone through again and again."""
+    """Repeated passes over a stream, except a share of held-out samples."""
 
     def __init__(self, stream: Stream, engine: Engine) -> None:
         self.stream, self.engine = stream, engine

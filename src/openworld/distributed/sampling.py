@@ -1,4 +1,4 @@
-"""A bounded, uniform sample of a stream, the same however the stream is cut."""
+"""Uniform samples of a stream that do not depend on how it is cut into parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLASSES = 1_000
 
 
 def is_chosen(rows: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
-    """Return which samples are of a uniform sample, by a hash of their number in the stream."""
+    """Choose a uniform share of the samples, by a hash of their index in the stream."""
     if share >= 1:
         return np.ones(len(rows), dtype=bool)
     return np.asarray(scrambled(rows) < np.uint64(int(share * 2**64)))
@@ -36,9 +36,9 @@ def class_counts(stream: Stream, engine: Engine) -> Counter[Any]:
 def draw(
     stream: Stream, engine: Engine, counts: Counter[Any], n_samples: int = SAMPLES
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Draw about as many samples as wanted, uniformly from at most 1,000 classes; all if there are fewer.
+    """Draw about `n_samples` samples uniformly, of at most 1,000 classes; all if there are fewer.
 
-    Of more classes, those whose names have the smallest hashes are taken, so that each has enough samples.
+    Of more classes, those whose labels have the smallest hashes are used, so that each has enough samples.
     """
     classes = sorted(counts, key=_name_hash)[:CLASSES]
     total = sum(counts[label] for label in classes)
@@ -49,7 +49,7 @@ def draw(
 def gather(
     stream: Stream, engine: Engine, share: float, classes: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Read a uniform share of the samples, of some classes or all."""
+    """Read a uniform share of the samples of some or all classes."""
     found = [part for part in engine.map(_take, stream.parts, share, classes) if len(part[0])]
     if not found:
         return np.empty((0, stream.n_features)), np.empty(0)
@@ -57,7 +57,7 @@ def gather(
 
 
 def sample_of(stream: Stream, n_samples: int) -> Batch:
-    """Read about as many samples as wanted, chosen uniformly, with their names."""
+    """Read about `n_samples` samples, chosen uniformly, with their names."""
     share = min(1.0, n_samples / len(stream))
     return Batch.joined(
         [batch for part in stream.parts for batch in part.select(is_chosen(part.rows, share))]

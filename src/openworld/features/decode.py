@@ -36,6 +36,15 @@ class PictureError(ValueError):
     """A file is not a picture that can be used; the message is the reason."""
 
 
+def thumbnail(data: bytes, side: int, *, quality: int) -> bytes:
+    """Return a picture as a JPEG file of at most `side` pixels in each direction."""
+    picture = decode(data)
+    picture.thumbnail((side, side))
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=quality)
+    return file.getvalue()
+
+
 def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
     """Decode a picture.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeGuard
 
 import numpy as np
@@ -52,6 +52,19 @@ class Judgement:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @classmethod
+    def joined(cls, judgements: Sequence[Judgement]) -> Judgement:
+        """Return the judgements of several batches by one model as one; of no batches, an empty one."""
+        if not judgements:
+            one, several = np.empty(0), np.empty((0, 0))
+            return cls(one, one.astype(bool), one, one, several, several, several, np.nan)
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(judgement, name) for judgement in judgements])
+            for name in vars(judgements[0])
+            if name != "threshold"
+        }
+        return replace(judgements[0], **arrays)
 
 
 class Recognizer(Protocol):
