@@ -82,12 +82,15 @@ class ScoreCalibration:
 
     def similarities(self, products: Products, n_dimensions: int) -> Doubles:
         """Return the similarity of every sample and class, shape (n, K)."""
-        mixed, samples, means, counts = products
+        mixed, samples, means, counts, left_out = products
+        factors = self.factors(counts, n_dimensions)
+        if left_out is not None:
+            factors = np.broadcast_to(factors, mixed.shape).copy()
+            factors[np.arange(len(mixed)), left_out] = self.factors(counts[left_out] - 1, n_dimensions)
         if self.by_distance:
-            squares = np.maximum(samples - 2 * mixed + means, 0)
-            return np.asarray(-np.sqrt(squares * self.factors(counts, n_dimensions)))
+            return np.asarray(-np.sqrt(np.maximum(samples - 2 * mixed + means, 0) * factors))
         lengths = np.sqrt(np.maximum(samples * means, np.finfo(np.float64).tiny))
-        return np.asarray(mixed / lengths * self.factors(counts, n_dimensions))
+        return np.asarray(mixed / lengths * factors)
 
     def factors(self, counts: NDArray[Any], n_dimensions: int) -> Doubles:
         """Return what the number of samples of a class does to its cosines or squared distances."""
@@ -234,7 +237,7 @@ def two_largest(scores: NDArray[Any]) -> tuple[Codes, NDArray[Any], NDArray[Any]
 
 def _noise(held_out: HeldOut) -> float:
     """Return the squared deviation of a sample over the squared length of a class mean, without its noise."""
-    mixed, samples, means, counts = held_out.own()
+    mixed, samples, means, counts, _ = held_out.own()
     deviations = np.mean((samples - 2 * mixed + means) * counts / (counts + 1))
     lengths = np.einsum("ij,ij->i", held_out.means, held_out.means).astype(np.float64)
     signal = center_weights(held_out.counts) @ (lengths - deviations / held_out.counts)

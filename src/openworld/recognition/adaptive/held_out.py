@@ -21,7 +21,8 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-_PAIRS_AT_ONCE = 1_000_000  # of a sample and a class
+_PAIRS_AT_ONCE = 4_000_000  # of a sample and a class, in products of matrices
+_CACHED_PAIRS = 1 << 16  # in what follows: few enough to stay in a processor's cache
 _MOST_JUDGED = 100_000_000  # pairs in all, or up to twice as many
 _LEAST = 1e-4  # the share of the variance that is left at least when samples are taken out
 
@@ -39,12 +40,15 @@ class Products(NamedTuple):
         Squared length of each mean.
     counts : array of shape (n, K) or (K,)
         Samples behind each mean.
+    left_out : array of shape (n,), optional
+        The class that each sample was left out of: one sample fewer is behind its mean.
     """
 
     mixed: NDArray[Any]
     samples: NDArray[Any]
     means: NDArray[Any]
     counts: NDArray[Any]
+    left_out: Codes | None = None
 
 
 @dataclass(frozen=True)
@@ -91,25 +95,35 @@ class HeldOut:
         squares = _row_products(means, means)
         mixed, samples = _row_products(self.samples, means), _row_products(self.samples, self.samples)
         column = np.zeros(len(means), dtype=np.intp)
-        return self._without_sample(self.codes, column, mixed, samples, squares, squares)
+        products = self._without_sample(self.codes, column, mixed, samples, squares, squares)
+        return products._replace(counts=self.counts[self.codes][:, np.newaxis] - 1, left_out=None)
 
     def __iter__(self) -> Iterator[tuple[slice, Products, Products]]:
         """Yield rows of samples, their products when known, and when their own class is unknown."""
-        n_classes = len(self.counts)
         squares = _row_products(self.means, self.means)[:, 0]
-        at_once = max(1, _PAIRS_AT_ONCE // max(1, n_classes * (1 + len(self.codes) // n_classes)))
-        for first in range(0, n_classes, at_once):
-            start, stop = np.searchsorted(self.codes, [first, first + at_once])
-            if start == stop:
-                continue
-            rows = slice(int(start), int(stop))
-            samples, codes = self.samples[rows], self.codes[rows]
-            own_means = self.means[first : first + at_once]
-            between = (own_means @ self.means.T).astype(np.float64)[codes - first]
-            mixed = (samples @ self.means.T).astype(np.float64)
-            lengths = _row_products(samples, samples)
-            known = self._without_sample(codes, codes, mixed, lengths, squares, between)
-            yield rows, known, self._without_class(samples, codes, mixed, lengths, squares, between)
+        for classes, rows in self._pieces(0, len(self.counts), _PAIRS_AT_ONCE):
+            between = self.means[classes] @ self.means.T
+            mixed = self.samples[rows] @ self.means.T
+            for _, part in self._pieces(classes.start, classes.stop, _CACHED_PAIRS):
+                samples, codes = self.samples[part], self.codes[part]
+                inner = (
+                    mixed[part.start - rows.start : part.stop - rows.start].astype(np.float64),
+                    _row_products(samples, samples),
+                    squares,
+                    between[codes - classes.start].astype(np.float64),
+                )
+                known = self._without_sample(codes, codes, *inner)
+                yield part, known, self._without_class(samples, codes, *inner)
+
+    def _pieces(self, first: int, last: int, n_pairs: int) -> Iterator[tuple[slice, slice]]:
+        """Yield classes and the rows of their samples, with about so many pairs of a sample and a class."""
+        n_classes = len(self.counts)
+        at_once = max(1, n_pairs // max(1, n_classes * (1 + len(self.codes) // n_classes)))
+        for start in range(first, last, at_once):
+            stop = min(start + at_once, last)
+            rows = slice(*np.searchsorted(self.codes, [start, stop]).tolist())
+            if rows.start < rows.stop:
+                yield slice(start, stop), rows
 
     def _without_sample(
         self, codes: Codes, own: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
@@ -117,8 +131,6 @@ class HeldOut:
         """Take each sample out of the covariance, of its own mean (column `own`) and of the center."""
         at_own = (np.arange(len(own)), own)
         n = self.counts[codes][:, np.newaxis]
-        counts = np.broadcast_to(self.counts if len(mixed.T) > 1 else n, mixed.shape).copy()
-        counts[at_own] -= 1
         along = samples - mixed[at_own][:, np.newaxis]  # d x, where d is the deviation from the mean
         with_means = mixed - between  # d m_j
         square = np.maximum(along - with_means[at_own][:, np.newaxis], 0)  # d d
@@ -134,9 +146,9 @@ class HeldOut:
         along, with_means = along + shift * square, with_means + shift * square
         taken = self.per_sample * n / (n - 1)
         gain = taken / np.maximum(1 - taken * square, _LEAST)
-        return Products(
-            mixed + gain * along * with_means, samples + gain * along**2, means + gain * with_means**2, counts
-        )
+        mixed += gain * along * with_means
+        means += gain * with_means**2
+        return Products(mixed, samples + gain * along**2, means, self.counts, own)
 
     def _without_class(
         self, held: Floats, codes: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
@@ -151,21 +163,20 @@ class HeldOut:
         samples = samples + 2 * shift * own + shift**2 * own_square
         if self.per_sample > 0:
             degrees = max(float(self.counts.sum()) - len(self.counts), 1.0)
-            for code in np.unique(codes):
-                rows = slice(*np.searchsorted(codes, [code, code + 1]))
-                with_means = mixed[rows] - between[rows]
-                to_own = own[rows] - own_square[rows]
+            deviations, to_own = held - self.means[codes], own - own_square
+            with_means = mixed - between + shift * to_own
+            sizes = np.bincount(codes)[codes]
+            for size in np.unique(sizes).tolist():  # classes of as many samples at once
+                rows = np.flatnonzero(sizes == size).reshape(-1, size)
                 gained, with_samples = self._taken_out(
-                    held[rows] - self.means[code],
-                    with_means + shift[rows] * to_own,
-                    (1 + shift[rows]) * to_own,
+                    deviations[rows], with_means[rows], ((1 + shift) * to_own)[rows]
                 )
-                moved[rows] += with_samples.T @ gained
-                lengths[rows] += np.sum(gained**2, axis=0)
-                samples[rows] += np.sum(with_samples**2, axis=0)[:, np.newaxis]
+                moved[rows] += with_samples.mT @ gained
+                lengths[rows] += np.sum(gained**2, axis=1, keepdims=True)
+                samples[rows] += np.sum(with_samples**2, axis=1)[..., np.newaxis]
                 # What is left of the scatter is divided by what is left of the degrees of freedom; what the
                 # shrinkage put into the covariance stays.
-                left = max(degrees - (len(to_own) - 1), 1.0) / degrees
+                left = max(degrees - (size - 1), 1.0) / degrees
                 left = 1 / ((1 - self.shrunk) / left + self.shrunk)
                 for part in (moved, lengths, samples):
                     part[rows] *= left
@@ -173,12 +184,12 @@ class HeldOut:
         return Products(moved, samples, lengths, self.counts)
 
     def _taken_out(self, deviations: Floats, with_means: Doubles, to_own: Doubles) -> tuple[Doubles, Doubles]:
-        """Return ``(I - k D D^T)^-1/2 sqrt(k) D`` times the means and times the samples of the class."""
-        squares = self.per_sample * (deviations @ deviations.T).astype(np.float64)
+        """Return ``(I - k D D^T)^-1/2 sqrt(k) D`` times the means and times the samples of each class."""
+        squares = self.per_sample * (deviations @ deviations.mT).astype(np.float64)
         values, vectors = np.linalg.eigh(squares)
-        root = vectors / np.sqrt(np.maximum(1 - values, _LEAST))
+        root = vectors / np.sqrt(np.maximum(1 - values, _LEAST))[:, np.newaxis]
         size = np.sqrt(self.per_sample)
-        return root.T @ (size * with_means), root.T @ (squares / size + size * to_own)
+        return root.mT @ (size * with_means), root.mT @ (squares / size + size * to_own)
 
 
 def step_of_judged(n_samples: int, n_classes: int) -> int:

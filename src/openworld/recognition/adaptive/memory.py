@@ -127,8 +127,17 @@ class ClassMemory:
         statistics, lengths = self.statistics + other.statistics, self.lengths + other.lengths
         return ClassMemory(self.representation, statistics, lengths, reservoir, unknowns)
 
-    def calibrate(self, whitening: Whitening, objective: Objective) -> ScoreCalibration:
-        """Calibrate on at most a few thousand samples, however many classes there are."""
+    def calibrate(
+        self, whitening: Whitening, objective: Objective
+    ) -> tuple[ScoreCalibration, NDArray[np.float32]]:
+        """Calibrate on at most a few thousand samples, however many classes there are.
+
+        Returns
+        -------
+        calibration : ScoreCalibration
+        means : array of shape (K, L)
+            The whitened means of the sorted classes.
+        """
         classes, order = sorted_classes(self.statistics)
         per_class = min(max(_CALIBRATION_SAMPLES // len(classes), 2), self.reservoir.per_class)
         step = step_of_judged(per_class * len(classes), len(classes))
@@ -139,7 +148,8 @@ class ClassMemory:
         held_out = hold_out(
             self.statistics, whitening, order, self.representation(samples), codes, represented
         )
-        return calibrate(held_out, objective, distances=not self.representation.directions)
+        found = calibrate(held_out, objective, distances=not self.representation.directions)
+        return found, held_out.means
 
 
 @dataclass(frozen=True)
@@ -340,19 +350,18 @@ class ClassMemoryMixin:
     def _derive(self) -> ScoringModel:
         """Compute the scoring model; metric and calibration too, where the samples have grown enough."""
         n_samples, derived = float(self.statistics_.counts.sum()), self._derived
-        calibration, previous = derived.calibration, derived.previous
+        calibration, previous, means = derived.calibration, derived.previous, None
         most, least = max(n_samples, derived.n_samples), min(n_samples, derived.n_samples)
         if calibration is None or most > (1 + self.refresh_growth) * least:
             whitening = Whitening.of(self.statistics_, self.metric_.power)
-            calibration, previous = self.memory_.calibrate(whitening, self.objective), None
-            self.metric_.whitening_ = whitening
+            calibration, means = self.memory_.calibrate(whitening, self.objective)
+            self.metric_.whitening_, previous = whitening, None
         else:
             n_samples = derived.n_samples
         # The previous model gives its rows away: it is of no use where this fails.
         self._derived = replace(derived, previous=None)
-        model = make_scoring_model(
-            self.metric_, self.memory_.lengths, self.memory_.reservoir, calibration, previous, derived.changed
-        )
+        kept = self.memory_.lengths, self.memory_.reservoir
+        model = make_scoring_model(self.metric_, *kept, calibration, previous, derived.changed, means)
         self._derived = Derived(model, calibration, n_samples)
         return model
 

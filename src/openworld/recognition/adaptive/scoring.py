@@ -215,20 +215,23 @@ def make_scoring_model(
     calibration: ScoreCalibration,
     previous: ScoringModel | None = None,
     changed: Set[Any] = frozenset(),
+    means: Floats | None = None,
 ) -> ScoringModel:
     """Make the model from statistics and reservoir.
 
     Where a previous model by the same metric is given, only the classes that changed since then are made
     again, so learning one class costs little however many there are. Its rows are taken over: it is not to
-    be used afterwards.
+    be used afterwards. Without a previous model, the whitened means of the sorted classes may be given.
     """
     classes, order = sorted_classes(metric.statistics_)
     vectors, rows, penalties, factors = _kept_of(previous, classes, metric.representation_.n_dimensions)
     new = (rows < 0) | np.isin(classes, as_array(list(changed)))
 
     counts = metric.statistics_.counts[order[new]]
-    means = metric.statistics_.sums[order[new]] / counts[:, np.newaxis]
-    whitened = metric.whitening_(means.astype(np.float32))
+    whitened = means
+    if whitened is None:
+        sums = metric.statistics_.sums[order[new]]
+        whitened = metric.whitening_((sums / counts[:, np.newaxis]).astype(np.float32))
     first, n_added = len(vectors), int(np.sum(rows < 0))
     vectors.extend(np.empty((n_added, whitened.shape[1]), dtype=np.float32))
     rows[rows < 0] = np.arange(first, first + n_added)
