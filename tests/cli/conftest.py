@@ -29,7 +29,7 @@ class Run:
         return self.out
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """What was said on the error stream, as one line: it is wrapped to the width of the terminal."""
         return " ".join(self.err.split())
 

@@ -94,7 +94,7 @@ def test_the_recommended_recognizer_is_the_default(run: Any, table: Path, tmp_pa
     answers = list(csv.DictReader(run("recognize", tmp_path / "m.ow", tmp_path / "new.npz").splitlines()))
     assert [row["answer"] for row in answers] == ["unknown"] * 5
     run("recognize", tmp_path / "m.ow", table)
-    right = int(run.told.split("By their labels ")[1].split(" of")[0])
+    right = int(run.message.split("By their labels ")[1].split(" of")[0])
     assert right > 60
     run("learn", tmp_path / "m.ow", tmp_path / "new.npz")
     assert "OpenWorldRecognizer" in run("inspect", tmp_path / "m.ow")

@@ -158,16 +158,16 @@ def test_the_default_extractor_end_to_end(run: Any, tmp_path: Path) -> None:
     new = shapes(tmp_path / "new", ("disc", "grid", "cross", "dots"), 6, 1)
     model, sheet = tmp_path / "shapes.ow", tmp_path / "sheet.html"
     run("fit", photos, "-o", model)
-    assert "Learned 3 classes from 30 pictures" in run.told
+    assert "Learned 3 classes from 30 pictures" in run.message
     run("recognize", model, new, "--sheet", sheet, "-o", tmp_path / "answers.csv")
-    before = int(run.told.split("By their labels ")[1].split(" of 24")[0])
+    before = int(run.message.split("By their labels ")[1].split(" of 24")[0])
     parsed = Parsed(sheet.read_text(encoding="utf-8"))
     assert len(parsed.pictures) == 24
     assert sum(map(len, parsed.groups.values())) == 24
     assert {"disc", "grid", "cross"} <= parsed.groups.keys()
     assert "efficientnet-lite0" in run("inspect", model)
     run("learn", model, shapes(tmp_path / "teach", ("dots",), 6, 2))
-    assert "1 new class; 4 classes known now" in run.told
+    assert "1 new class; 4 classes known now" in run.message
     run("recognize", model, new, "-o", tmp_path / "answers.csv")
-    after = int(run.told.split("By their labels ")[1].split(" of 24")[0])
+    after = int(run.message.split("By their labels ")[1].split(" of 24")[0])
     assert min(before, after) >= 15

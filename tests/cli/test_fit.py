@@ -30,13 +30,13 @@ def test_the_self_check_ends_a_fit(run: Any, table: pd.DataFrame, tmp_path: Path
     table = pd.concat([table, table.tail(1).assign(label="fox", a=99.0)]).assign(same=3.0)
     table.to_csv(tmp_path / "t.csv", index=False)
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--report", tmp_path / "r.html")
-    assert "Self-check on 60 held-out samples of 5 classes:" in run.told
-    assert "of the samples are called unknown. OSCR 0." in run.told
-    assert "95 % interval" in run.told
-    assert "sample 1 is labeled bee, looks like ant" in run.told
-    assert "the same sample is in two classes: sample 31 and sample 51." in run.told
-    assert "1 class has a single sample" in run.told
-    assert 'Features with one value throughout: column "same".' in run.told
+    assert "Self-check on 60 held-out samples of 5 classes:" in run.message
+    assert "of the samples are called unknown. OSCR 0." in run.message
+    assert "95 % interval" in run.message
+    assert "sample 1 is labeled bee, looks like ant" in run.message
+    assert "the same sample is in two classes: sample 31 and sample 51." in run.message
+    assert "1 class has a single sample" in run.message
+    assert 'Features with one value throughout: column "same".' in run.message
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<td>sample 1</td><td>bee</td><td>ant</td>" in page
     assert "Warning: the same sample is in two classes" in page
@@ -61,9 +61,9 @@ def test_warnings_about_two_classes_chance_and_an_id(run: Any, tmp_path: Path) -
     frame["account"] *= 1e9
     frame.assign(label=["x", "y"] * 30).to_csv(tmp_path / "t.csv", index=False)
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow")
-    assert "Warning: there are two classes only" in run.told
-    assert 'Warning: column "account" has nearly all of the variance' in run.told
-    assert "named no better than by chance" in run.told
+    assert "Warning: there are two classes only" in run.message
+    assert 'Warning: column "account" has nearly all of the variance' in run.message
+    assert "named no better than by chance" in run.message
 
 
 @pytest.mark.usefixtures("own_cache")
@@ -73,21 +73,21 @@ def test_folders_named_train_and_test_are_pointed_out(run: Any, tmp_path: Path) 
         for i in range(6):
             Image.new("L", (8, 8), level + i).save(tmp_path / "photos" / name / f"{i}.png")
     run("fit", tmp_path / "photos", "-o", tmp_path / "m.ow", "--extractor", "pixels")
-    assert "the classes are named like parts of a data set (test, train)" in run.told
-    assert "photos/test" in run.told
+    assert "the classes are named like parts of a data set (test, train)" in run.message
+    assert "photos/test" in run.message
 
 
 def test_columns_that_are_not_features(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
     table.assign(customer_id=np.arange(7000, 7060)).to_csv(tmp_path / "t.csv")
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--no-check")
-    assert 'ignored columns "", "customer_id"' in run.told
+    assert 'ignored columns "", "customer_id"' in run.message
     assert openworld.load(tmp_path / "m.ow").n_features_in_ == 3
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--no-check", "--feature-columns", "c, a")
     assert openworld.load(tmp_path / "m.ow").feature_names_in_.tolist() == ["c", "a"]
     table.assign(text="words").to_csv(tmp_path / "mixed.csv", index=False)
     run("fit", tmp_path / "mixed.csv", "-o", tmp_path / "n.ow", code=1)
-    assert 'has a column of texts ("text") and columns of numbers (a, b, c)' in run.told
-    assert "--text-column text" in run.told
+    assert 'has a column of texts ("text") and columns of numbers (a, b, c)' in run.message
+    assert "--text-column text" in run.message
     assert not (tmp_path / "n.ow").exists()
 
 
@@ -95,10 +95,10 @@ def test_missing_values(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
     table.loc[4, "b"] = np.nan
     table.to_csv(tmp_path / "t.csv", index=False)
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", code=1)
-    assert 't.csv: line 6, column "b": the value is missing. Use --missing drop' in run.told
+    assert 't.csv: line 6, column "b": the value is missing. Use --missing drop' in run.message
     for choice, n_samples in (("drop", 59), ("mean", 60)):
         run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--missing", choice, "--no-check")
-        assert f"from {n_samples} samples" in run.told
+        assert f"from {n_samples} samples" in run.message
     run("recognize", tmp_path / "m.ow", tmp_path / "t.csv", "--missing", "mean", "-o", tmp_path / "a.csv")
     assert len(pd.read_csv(tmp_path / "a.csv")) == 60
 
@@ -109,5 +109,5 @@ def test_progress_is_told_where_there_is_no_terminal(
     monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", 0.0)
     table.to_csv(tmp_path / "t.csv", index=False)
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow")
-    assert "Learning: 60 of 60," in run.told
-    assert "Checking on held-out samples: 6 of 6," in run.told
+    assert "Learning: 60 of 60," in run.message
+    assert "Checking on held-out samples: 6 of 6," in run.message

@@ -36,14 +36,14 @@ def model(run: Any, table: pd.DataFrame, tmp_path: Path) -> Path:
 
 def test_columns_are_matched_by_name(run: Any, model: Path, table: pd.DataFrame, tmp_path: Path) -> None:
     run("recognize", model, tmp_path / "t.csv", "-o", tmp_path / "expected.csv")
-    summary = run.told
+    summary = run.message
     shuffled = table[["c", "label", "a", "b"]].assign(note="x")
     shuffled.to_csv(tmp_path / "s.csv", index=False)
     shuffled.to_parquet(tmp_path / "s.parquet")
     for name in ("s.csv", "s.parquet"):
         run("recognize", model, tmp_path / name, "-o", tmp_path / "found.csv")
-        assert f'{name}: ignored column "note".' in run.told
-        assert run.told.endswith(summary)
+        assert f'{name}: ignored column "note".' in run.message
+        assert run.message.endswith(summary)
         assert (tmp_path / "found.csv").read_text() == (tmp_path / "expected.csv").read_text()
 
 
@@ -56,7 +56,7 @@ def test_a_column_that_is_missing_is_refused(
     renamed.to_csv(path, index=False) if ending == "csv" else renamed.to_parquet(path)
     for command in ("recognize", "learn"):
         run(command, model, path, code=1)
-        assert 'has no column named "b". Its columns are: a, B, c, label.' in run.told
+        assert 'has no column named "b". Its columns are: a, B, c, label.' in run.message
     assert model.read_bytes() == before
 
 
@@ -105,10 +105,10 @@ def test_three_numbers_tell_how_right_it_is(run: Any, model: Path, tmp_path: Pat
     frame = pd.DataFrame([x for x, _ in rows], columns=["a", "b", "c"]).assign(label=[y for _, y in rows])
     frame.to_csv(tmp_path / "n.csv", index=False)
     run("recognize", model, tmp_path / "n.csv")
-    assert "5 samples: 3 recognized, 2 unknown." in run.told
+    assert "5 samples: 3 recognized, 2 unknown." in run.message
     assert (
         "2 of 5 answers are right (40.0%), 1 of known classes were called unknown and 2 were misnamed"
-        in run.told
+        in run.message
     )
 
 
@@ -122,7 +122,7 @@ def test_standard_input(
     assert len(json.loads(run("recognize", model, "-", "--json"))) == 3
     piped("a,b\n1,2\n")
     run("recognize", model, "-", code=1)
-    assert 'standard input has no column named "c". Its columns are: a, b.' in run.told
+    assert 'standard input has no column named "c". Its columns are: a, b.' in run.message
     sentences = [
         f"{verb} the {thing}" for verb in ("play", "stop") for thing in ("song", "film", "game", "show")
     ]

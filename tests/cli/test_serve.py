@@ -119,12 +119,12 @@ def test_requests_under_way_are_finished(folder):
 
 def test_listening_to_others_without_a_key_is_refused(run, folder):
     run("serve", "model.ow", "--host", "0.0.0.0", "--port", "0", code=1)
-    assert "openworld key create" in run.told
+    assert "openworld key create" in run.message
 
 
 def test_workers_need_postgresql(run, folder):
     run("serve", "model.ow", "--workers", "2", code=1)
-    assert "need PostgreSQL" in run.told
+    assert "need PostgreSQL" in run.message
 
 
 def test_workers_on_postgresql(folder):
@@ -159,7 +159,7 @@ def test_workers_on_postgresql(folder):
 )
 def test_mistakes_are_told_in_a_line(run, folder, arguments, words):
     run(*arguments, code=1)
-    assert words in run.told
+    assert words in run.message
     assert "Traceback" not in run.err
     assert list(folder.glob("*.db*")) == []
 
@@ -167,23 +167,23 @@ def test_mistakes_are_told_in_a_line(run, folder, arguments, words):
 def test_a_port_in_use_is_told_in_a_line(run, folder):
     with socket.create_server(("127.0.0.1", 0)) as other:
         run("serve", "model.ow", "--port", str(other.getsockname()[1]), code=1)
-    assert "is in use" in run.told
+    assert "is in use" in run.message
     assert "Traceback" not in run.err
 
 
 def test_keys_are_made_listed_and_revoked(run, folder):
     secret = run("key", "create", "ann", "--role", "viewer").strip()
     assert secret.startswith("ow_")
-    assert "ann" in run.told
+    assert "ann" in run.message
     run("key", "create", "ann", code=1)
-    assert "choose another name" in run.told
+    assert "choose another name" in run.message
     assert "ann  viewer  created" in run("key", "list")
     with serving("model.ow", "--host", "127.0.0.1") as (_, address):
         assert httpx.get(f"{address}/v1/pool", timeout=300).status_code == 401
         headers = {"Authorization": f"Bearer {secret}"}
         assert httpx.get(f"{address}/v1/pool", headers=headers, timeout=300).status_code == 200
     run("key", "revoke", "nobody", code=1)
-    assert "no key 'nobody'" in run.told
+    assert "no key 'nobody'" in run.message
     run("key", "revoke", "ann")
     assert "revoked" in run("key", "list")
 
@@ -253,8 +253,8 @@ def test_samples_are_imported_and_what_is_refused_is_named(run, questions):
     assert (told["learned"], told["unknown"] + told["recognized"], told["refused"]) == (16, 6, 1)
     assert told["refusals"][0][0] == "reserved"
     run("import", "questions.csv", *database)
-    assert "16 learned before" in run.told
-    assert "reserved: 'unknown'" in run.told
+    assert "16 learned before" in run.message
+    assert "reserved: 'unknown'" in run.message
     none = run(
         "import",
         "questions.csv",
@@ -271,14 +271,14 @@ def test_samples_are_imported_and_what_is_refused_is_named(run, questions):
 def test_data_that_cannot_be_served(run, folder):
     (folder / "photos").mkdir()
     run("serve", "photos", code=1)
-    assert "no pictures found" in run.told
+    assert "no pictures found" in run.message
     run("serve", "gone.csv", code=1)
-    assert "gone.csv: there is no such file" in run.told
+    assert "gone.csv: there is no such file" in run.message
     (folder / "lines.txt").write_text("a\nb\n")
     run("serve", "lines.txt", "--workers", "2", code=1)
-    assert "Run openworld import lines.txt first" in run.told
+    assert "Run openworld import lines.txt first" in run.message
     run("serve", "--features", "3", "--extractor", "ngrams", "--database", "sqlite:///both.db", code=1)
-    assert "not both" in run.told
+    assert "not both" in run.message
 
 
 def test_exports_of_a_damaged_file_have_what_can_be_read(run, folder):
@@ -292,9 +292,9 @@ def test_exports_of_a_damaged_file_have_what_can_be_read(run, folder):
         file.seek((root - 1) * 4096)
         file.write(b"\xaa" * 4096)
     run("serve", "--database", "sqlite:///world.db", "--port", "0", code=1)
-    assert "is damaged" in run.told
-    assert "openworld export log" in run.told
+    assert "is damaged" in run.message
+    assert "openworld export log" in run.message
     run("export", "log", "log.ndjson", "--database", "sqlite:///world.db")
     n_found = len((folder / "log.ndjson").read_text().splitlines())
-    assert f"Exported what could be read: {n_found} events" in run.told
+    assert f"Exported what could be read: {n_found} events" in run.message
     assert n_found == 100

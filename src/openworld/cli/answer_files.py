@@ -1,4 +1,4 @@
-"""Answers as rows of a table, and the files they are written to: CSV, JSON, JSON lines, Parquet."""
+"""Answers as rows of a table, written to CSV, JSON, JSON lines or Parquet files."""
 
 from __future__ import annotations
 
@@ -41,17 +41,16 @@ def rows_of(found: Answers, stream: Stream) -> list[Row]:
 
 @dataclass
 class Tally:
-    """What is said at the end, of one part or of all.
+    """Counts of answers, of one part or of all.
 
     Attributes
     ----------
     samples, unknown : int
-        How many there are, and how many of them were called unknown.
+        Number of samples, and of those called unknown.
     right, missed, misnamed : int
-        Of those with a true label: right answers; samples of known classes called unknown; samples given the
-        name of another class.
+        Of samples with a true label: right answers, known classes called unknown, and wrong classes.
     of_known_classes : int
-        Those whose true label is a class of the model.
+        Samples whose true label is a class of the model.
     failures : list of (name, reason)
     """
 
@@ -85,7 +84,7 @@ class Tally:
         return tally
 
     def words(self, stream: Stream) -> str:
-        """Say it in one line."""
+        """Return the counts as a sentence."""
         from openworld.cli.console import plural
 
         text = (
@@ -95,7 +94,7 @@ class Tally:
         judged = self.right + self.missed + self.misnamed
         folders = stream.source is not None and stream.source.labels_are_folders
         if not judged or (folders and not self.of_known_classes):
-            return text  # no labels, or folders that are no classes but perhaps years or places
+            return text  # no labels, or folders that are not classes, such as years
         return (
             f"{text} By their labels {self.right:,} of {judged:,} answers are right "
             f"({self.right / judged:.1%}), {self.missed:,} of known classes were called unknown and "
@@ -127,17 +126,17 @@ def _write_csv(file: TextIO, rows: list[Row], *, header: bool) -> None:
 
 
 class AnswerFile:
-    """A file of answers, written part by part beside its place and put together at the end.
+    """A file of answers, written as parts that are joined at the end.
 
-    The parts lie in a folder until all are done; one that is there is not made again by the same command. A
-    part counts as done when its `.tally` file is there, which is written last.
+    The parts are in a folder beside the file until all are done, so an interrupted command can continue. A
+    part is complete when its `.tally` file, which is written last, exists.
 
     Parameters
     ----------
     output : path
-        Its ending says what is written.
+        Its extension is the format.
     key : str
-        Changes with the model and the data; parts of another key are dropped.
+        A hash of model and data; parts with another key are deleted.
     """
 
     def __init__(self, output: Path, key: str) -> None:
@@ -150,7 +149,7 @@ class AnswerFile:
         mark.write_text(key)
 
     def done(self) -> dict[int, Tally]:
-        """Return what is known of the parts that are done, by their numbers."""
+        """Return the counts of the complete parts, by number."""
         found = {}
         for path in self.folder.glob("[0-9]*.tally"):
             kept = json.loads(path.read_text(encoding="utf-8"))
@@ -173,7 +172,7 @@ class AnswerFile:
         os.replace(new, self.folder / f"{number:08d}.tally")
 
     def join(self) -> None:
-        """Make one file of the parts, all or nothing."""
+        """Join the parts to one file, atomically."""
         new = self.folder / "answers.new"
         parts = [path for path in sorted(self.folder.glob("[0-9]*.part")) if path.stat().st_size]
         if self.output.suffix == ".parquet":
@@ -193,7 +192,7 @@ def _read_lines(path: Path) -> list[Row]:
 
 
 def _join_text(target: Path, parts: list[Path], *, header: bool) -> None:
-    """Copy the parts one behind the other; of headers only the first is kept."""
+    """Concatenate the parts, with the first header only."""
     with target.open("wb") as whole:
         for i, path in enumerate(parts):
             with path.open("rb") as file:

@@ -36,7 +36,7 @@ def card(
     Example: openworld card animals.ow -o card.md
     """
     from openworld.cli.inspect import read_facts
-    from openworld.cli.loading import require_folder
+    from openworld.cli.pipeline import require_folder
 
     require_folder(output)
     facts, counts = read_facts(model)

@@ -1,4 +1,4 @@
-"""The contact sheet: one page with what was recognized, by class, and the unknown, by cluster."""
+"""The contact sheet: one page of recognized samples by class and unknown samples by cluster."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from openworld.data.sources import Source
 
 SHOWN_PER_GROUP = 60
-SHOWN_IN_ALL = 3000  # or so: a page must not grow without bound
+SHOWN_IN_ALL = 3000  # approximately; bounds the size of the page
 FEWEST_SHOWN = 6
-SIDE = 96  # pixels of a thumbnail; twice that are stored for dense screens
+SIDE = 96  # pixels of a thumbnail; stored at twice the size for dense screens
 
 
 @dataclass(frozen=True)
 class Group:
-    """Samples that are shown together: their positions, the ones to look at first at the front."""
+    """Samples that are shown together: their positions, in viewing order."""
 
     title: str
     members: list[int]
@@ -42,7 +42,7 @@ def write_sheet(
     recognizer : fitted recognizer
         Unknown samples are clustered in its metric.
     source : Source or None
-        Where the pictures or texts came from, to show them.
+        The pictures or texts to show.
     batch : Batch
         The samples with their features.
     rows : list of dict
@@ -84,7 +84,7 @@ def write_sheet(
 
 
 def known_groups(rows: list[Row]) -> list[Group]:
-    """Return the recognized samples by class, those farthest from it first: look there for errors."""
+    """Return the recognized samples by class, farthest from its mean first, where errors are likely."""
     members: dict[Any, list[int]] = {}
     for i, row in enumerate(rows):
         if not row["unknown"]:
@@ -114,7 +114,7 @@ def unknown_groups(recognizer: Any, X: Any, rows: list[Row]) -> list[Group]:
 
 
 def _thumbnails(source: Source | None, batch: Batch, wanted: set[int]) -> dict[int, str]:
-    """Return small pictures as data addresses, for the wanted positions; read once more from the source."""
+    """Return thumbnails of the pictures at the wanted positions as data URLs, read from the source."""
     from openworld.data.label_studio import data_url
     from openworld.features.decode import thumbnail
 

@@ -32,7 +32,7 @@ def demo(
 
     Example: openworld demo --in-terminal
     """
-    from openworld.cli.console import messages, missing
+    from openworld.cli.console import messages, missing, plain_errors
 
     output.mkdir(parents=True, exist_ok=True)
     if not in_terminal and missing("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", "matplotlib"):
@@ -44,7 +44,6 @@ def demo(
 
         tell_in_terminal(output, seed, as_json=as_json)
         return
-    from openworld.cli.database import plain_errors
     from openworld.cli.demo_feed import LetterFeed, draw_letters, starting_model
     from openworld.service.server import serve
     from openworld.service.settings import load_settings

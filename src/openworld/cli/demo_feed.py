@@ -1,4 +1,4 @@
-"""The letters of the demonstration: the model that begins, and what streams in afterwards."""
+"""The letters of the demo: the starting model, and the pictures that stream in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw_letters() -> Letters:
 
 
 def starting_model(letters: Letters, seed: int) -> OpenWorldRecognizer:
-    """Learn the letters that are known from the start; the model keeps some of each to show them."""
+    """Learn the letters that are known from the start; the model stores a few examples of each."""
     classes = _classes(letters, seed)[0]
     known = np.isin(letters.labels, classes) & ~np.isin(letters.faces, TEST_FACES)
     model = OpenWorldRecognizer().fit(letters.frequencies[known], letters.labels[known])
@@ -60,17 +60,17 @@ def _classes(letters: Letters, seed: int) -> tuple[NDArray[np.str_], NDArray[np.
 
 
 class LetterFeed:
-    """Pictures of new letters, and of known ones in typefaces not seen yet, without end.
+    """An endless stream of new letters, and of known letters in typefaces that were not learned.
 
-    A first part comes at once, so that there is something to name; the rest a few at a time, each a little
-    moved and turned so that no two are the same: what was named is recognized when it comes again.
+    A first batch arrives at once, so that there is something to name, the others a few at a time. Each
+    picture is slightly moved and turned, so that no two are the same.
     """
 
     def __init__(self, letters: Letters, seed: int) -> None:
         known, new = _classes(letters, seed)
         unseen = np.isin(letters.labels, known) & np.isin(letters.faces, TEST_FACES)
         chosen = np.flatnonzero(np.isin(letters.labels, new) | unseen)
-        self._random = np.random.default_rng()  # another one at each start, as the database goes on
+        self._random = np.random.default_rng()  # not seeded: the database outlives the process
         self._images = letters.images[np.random.default_rng(seed).permutation(chosen)]
 
     def into(self, service: ServiceState) -> AbstractContextManager[None]:
@@ -104,7 +104,7 @@ def _moved(image: NDArray[np.uint8], random: np.random.Generator) -> NDArray[np.
 
 
 def _thumbnail(image: NDArray[np.uint8], form: str = "PNG") -> bytes:
-    """Return a letter as dark ink on paper, as a file of a form."""
+    """Return a letter as dark ink on paper, as a file of a format."""
     from PIL import Image
 
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The whole loop on scikit-learn's digits, shown in the terminal; the true names play the person.
+"""The whole loop on scikit-learn's digits in the terminal, with the true names in place of a person.
 
 Needs the core dependencies only.
 """

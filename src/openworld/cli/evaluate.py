@@ -101,9 +101,7 @@ def evaluate(
 
 def _evaluate_pool(name: str, settings: dict[str, Any], output: Path, as_json: bool) -> None:
     """Run an experiment on the unknown pool, which has its own result rows."""
-    import json
-
-    from openworld.cli.console import Progress, messages
+    from openworld.cli.console import Progress, print_summary
     from openworld.evaluation.pool_experiments import POOL_EXPERIMENTS, run
 
     kind = POOL_EXPERIMENTS[name].kind
@@ -116,16 +114,13 @@ def _evaluate_pool(name: str, settings: dict[str, Any], output: Path, as_json: b
         page = run(
             name, chosen, output, lambda done, total, what: progress.update(done, total, f"{name}: {what}")
         )
-    if as_json:
-        typer.echo(json.dumps({"report": str(page)}))
-    else:
-        messages.print(f"Wrote {page}.")
+    print_summary({"report": str(page)}, f"Wrote {page}.", as_json=as_json)
 
 
 def _extract(name: str) -> None:
     """Extract features of pictures or texts into the cache first, with a progress bar."""
     from openworld.cli.extract import read_all
-    from openworld.cli.loading import open_data, report_left_out
+    from openworld.cli.pipeline import open_data, report_skipped
     from openworld.evaluation.datasets import is_source, split_name
     from openworld.samples import Extraction
 
@@ -133,7 +128,7 @@ def _extract(name: str) -> None:
     if is_source(path):
         stream = open_data(path, extraction=Extraction(extractor), need_labels=True)
         batch = read_all(stream, cache=True)
-        report_left_out(stream, batch.n_unlabeled, batch.failures)
+        report_skipped(stream, batch.n_unlabeled, batch.failures)
 
 
 def _say_findings(output: Path, page: Path, *, as_json: bool) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from openworld.cli.database import DatabaseOption, plain_errors
-from openworld.cli.options import JsonOption
+from openworld.cli.options import DatabaseOption, JsonOption
 
 _FORMS = (
     "model (.ow), labeled samples (.csv, .parquet, .zip or a folder with one sub-folder per class, .json "
@@ -35,8 +33,8 @@ def export(
 
     A folder that openworld fit reads: openworld export labeled photos/ --database sqlite:///animals.db
     """
-    from openworld.cli.console import messages, need
-    from openworld.cli.loading import require_folder
+    from openworld.cli.console import need, plain_errors, print_summary
+    from openworld.cli.pipeline import require_folder
 
     need("sqlalchemy", "pydantic_settings", extra="service")
     from openworld.service.export import FORMS, write_file
@@ -54,14 +52,12 @@ def export(
                 write_file(world, what, output)
         except DamagedError as error:
             _export_readable(url, what, output, error)
-    if as_json:
-        typer.echo(json.dumps({"what": what, "file": str(output), "bytes": _size(output)}))
-    else:
-        messages.print(f"Wrote {output}.")
+    summary = {"what": what, "file": str(output), "bytes": _size(output)}
+    print_summary(summary, f"Wrote {output}.", as_json=as_json)
 
 
 def _export_readable(url: str, what: str, output: Path, error: Exception) -> None:
-    """Write what can be read from a damaged file, and say so."""
+    """Write the readable part of a damaged database, with a message."""
     from sqlalchemy import make_url
 
     from openworld.cli.console import messages

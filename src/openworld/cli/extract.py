@@ -56,8 +56,8 @@ def extract(
 
     With another extractor: openworld extract photos/ -o small.npz --extractor pixels
     """
-    from openworld.cli.console import messages, plural
-    from openworld.cli.loading import open_data, report_left_out, require_folder
+    from openworld.cli.console import plural, print_summary
+    from openworld.cli.pipeline import open_data, report_skipped, require_folder
     from openworld.data.errors import DataError
 
     if output.suffix.lower() != ".npz":
@@ -73,24 +73,24 @@ def extract(
     batch = _with_labels(read_all(stream, cache=cache))
     _write(output, stream, batch)
     name = (stream.extractor or {})["name"]
-    if as_json:
-        summary = {
-            "features": str(output), "samples": len(batch), "dimensions": stream.n_features,
-            "extractor": stream.extractor, "left_out": len(batch.failures) + batch.n_unlabeled,
-            "seconds": batch.seconds,
-        }  # fmt: skip
-        typer.echo(json.dumps(summary))
-    else:
-        messages.print(
-            f"{plural(len(batch), stream.noun)}, {stream.n_features:,} features each by {name}. "
-            f"Wrote {output}."
-        )
-    report_left_out(stream, batch.n_unlabeled, batch.failures)
+    summary = {
+        "features": str(output),
+        "samples": len(batch),
+        "dimensions": stream.n_features,
+        "extractor": stream.extractor,
+        "left_out": len(batch.failures) + batch.n_unlabeled,
+        "seconds": batch.seconds,
+    }
+    words = (
+        f"{plural(len(batch), stream.noun)}, {stream.n_features:,} features each by {name}. Wrote {output}."
+    )
+    print_summary(summary, words, as_json=as_json)
+    report_skipped(stream, batch.n_unlabeled, batch.failures)
 
 
 def read_all(stream: Stream, *, cache: bool) -> Batch:
     """Extract all features, with a progress bar."""
-    from openworld.cli.loading import shown
+    from openworld.cli.pipeline import shown
     from openworld.data.batch import Batch
     from openworld.data.stream import require_samples
 

@@ -123,8 +123,7 @@ def fit(
     """
     from openworld.cli.console import need
     from openworld.cli.fit_report import FitReport
-    from openworld.cli.learning import learn_to_file
-    from openworld.cli.loading import open_data, require_folder
+    from openworld.cli.pipeline import learn_to_file, open_data, require_folder
     from openworld.distributed import fit as fit_to
 
     unfitted = _unfitted(recognizer, tau, components, objective)
@@ -146,7 +145,7 @@ def fit(
 
 
 def _unfitted(name: RecognizerName, tau: float | None, components: int | None, objective: str | None) -> Any:
-    """Return the recognizer that the options describe; refuse options that it does not have."""
+    """Return the recognizer that the options describe; an option that it does not have is an error."""
     from openworld import (
         NCMMetric,
         NearestClassMean,
@@ -179,12 +178,12 @@ def _say_fitted(
 ) -> None:
     """Print how many classes were learned, and what the check found."""
     from openworld.cli.console import plural
-    from openworld.cli.learning import say_learned
+    from openworld.cli.pipeline import report_learned
 
     n_classes, tau = len(learned.model.classes_), getattr(learned.model, "tau_", None)
     found = {} if checked is None else checked.as_dict()
     threshold = "" if tau is None else f", tau = {tau:.4g}"
-    say_learned(
+    report_learned(
         stream,
         learned,
         {"model": str(output), "classes": n_classes, "tau": tau, **found},
@@ -197,7 +196,7 @@ def _say_fitted(
 
 
 def _warn_alike(classes: list[Any]) -> None:
-    """Warn about classes whose names differ only in case or spaces: they may be meant as one."""
+    """Warn about classes whose names differ only in case or spaces, which may be one class."""
     from rich.markup import escape
 
     from openworld.cli.console import messages

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from openworld.cli.database import DatabaseOption, plain_errors
-from openworld.cli.options import JsonOption, UseLabelsOption
+from openworld.cli.options import DatabaseOption, JsonOption, UseLabelsOption
 
 
 def import_samples(
@@ -41,7 +40,7 @@ def import_samples(
 
     While a server uses an SQLite database, send it the files over HTTP instead: POST /v1/import.
     """
-    from openworld.cli.console import need
+    from openworld.cli.console import need, plain_errors
     from openworld.cli.intake import first_model, in_any_order, open_samples, say, take
 
     need("fastapi", "sqlalchemy", "pydantic_settings", extra="service")

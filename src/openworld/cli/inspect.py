@@ -1,4 +1,4 @@
-"""`openworld inspect`: what a model file holds."""
+"""`openworld inspect`: show the content of a model file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def inspect(
 
 
 def read_facts(model: Path) -> tuple[dict[str, Any], dict[Any, float]]:
-    """Return what a model file tells about its recognizer, and the number of samples of each class."""
+    """Return the recognizer's settings in a model file, and the number of samples of each class."""
     from openworld import load
     from openworld.features.extractor import ExtractorId
     from openworld.model_file import read_description

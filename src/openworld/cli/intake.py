@@ -1,4 +1,4 @@
-"""What `serve DATA` and `import` share: data into a world, with progress and what was refused."""
+"""Shared by `serve DATA` and `import`: take samples into a world, with progress and a summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from openworld.cli.console import Progress, messages, plural
+from openworld.cli.console import Progress, messages, plural, show_notes
 from openworld.data.sources import Source, as_source
 
 if TYPE_CHECKING:
@@ -25,17 +25,16 @@ _REFUSALS_SHOWN = 10
 
 
 def open_samples(path: str) -> Source | Stream:
-    """Open pictures, texts or vectors at a path, and say what a user should know."""
+    """Open pictures, texts or vectors at a path, and print notes."""
     from openworld.data.streams import open_stream
 
     data = as_source(path) or open_stream(path)
-    for note in data.notes:
-        messages.print(f"[yellow]Note:[/] {escape(note)}", soft_wrap=True)
+    show_notes(data.notes)
     return data
 
 
 def first_model(data: Source | Stream, settings: ServiceSettings) -> Callable[[], Any] | None:
-    """Return what makes the first model of a new database for these data, unless the settings say it."""
+    """Return a function that creates the first model for these data; None if the settings name a model."""
     from openworld.features.extractor import DEFAULTS
     from openworld.service.app import starting_model
 
@@ -46,7 +45,7 @@ def first_model(data: Source | Stream, settings: ServiceSettings) -> Callable[[]
 
 
 def take(intake: Intake, data: Source | Stream, doing: str, stopped: Event | None = None) -> IntakeSummary:
-    """Take in samples with a progress bar, until it is stopped."""
+    """Take in samples with a progress bar, until `stopped` is set."""
     with Progress(doing, len(data)) as progress:
         for summary in intake.take(data):
             progress.update(summary.done, summary.total)
@@ -56,7 +55,7 @@ def take(intake: Intake, data: Source | Stream, doing: str, stopped: Event | Non
 
 
 def say(summary: IntakeSummary) -> None:
-    """Say what became of the samples, and name those that were refused."""
+    """Print how many samples had which outcome, and list the refused ones."""
     parts = [
         (summary.learned, "learned"),
         (summary.known_before, "learned before"),
@@ -73,9 +72,9 @@ def say(summary: IntakeSummary) -> None:
 
 
 def in_any_order(source: Source) -> Source:
-    """Return the items in an order that has nothing to do with their labels, the same every time.
+    """Return the items in a fixed order that does not depend on their labels.
 
-    So the first samples that are learned are of many classes.
+    Then the first samples to be learned are of many classes.
     """
     items = sorted(source, key=lambda item: hashlib.sha256(item.name.encode()).digest())
     return replace(source, items=lambda: iter(items))
@@ -83,7 +82,7 @@ def in_any_order(source: Source) -> Source:
 
 @contextmanager
 def feeding(feed: Callable[[Event], None]) -> Iterator[None]:
-    """Run a function that feeds samples in a thread while the context lasts; the event tells it to stop."""
+    """Run a function that feeds samples in a thread during the context; the event signals it to stop."""
     stopped = Event()
     feeder = Thread(target=feed, args=(stopped,), name="openworld-feed", daemon=True)
     feeder.start()
@@ -95,7 +94,7 @@ def feeding(feed: Callable[[Event], None]) -> Iterator[None]:
 
 
 class DataFeed:
-    """Data for a service: labeled samples are learned before it serves, the others are fed while it does."""
+    """Data for a service: labeled samples are learned before it starts, the others are fed while it runs."""
 
     def __init__(self, data: Source | Stream, *, labels: bool) -> None:
         self._labeled: list[Source | Stream] = []
@@ -111,7 +110,7 @@ class DataFeed:
 
     @contextmanager
     def into(self, service: ServiceState) -> Iterator[None]:
-        """Learn the labeled samples, and feed the others from a thread while the context lasts."""
+        """Learn the labeled samples, and feed the others from a thread during the context."""
         for data in self._labeled:
             say(take(self._intake(service), data, "Learning"))
         with feeding(partial(self._feed, service)):
@@ -122,7 +121,7 @@ class DataFeed:
             intake = self._intake(service)
             try:
                 summary = take(intake, data, "Reading", stopped)
-            except Exception as error:  # the service goes on without the rest
+            except Exception as error:  # the service continues without the remaining samples
                 messages.print(
                     f"[red]Reading {escape(data.name)} ended:[/] {escape(str(error))}", soft_wrap=True
                 )

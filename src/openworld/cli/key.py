@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openworld.cli.database import DatabaseOption, plain_errors
-from openworld.cli.options import JsonOption
+from openworld.cli.options import DatabaseOption, JsonOption
 
 if TYPE_CHECKING:
     from openworld.service.auth import ApiKeys
@@ -92,7 +91,7 @@ def _described(key: Any) -> dict[str, str | None]:
 
 @contextmanager
 def _api_keys(url: str | None, *, create: bool = False) -> Iterator[ApiKeys]:
-    from openworld.cli.console import need
+    from openworld.cli.console import need, plain_errors
 
     need("sqlalchemy", "pydantic_settings", extra="service")
     from openworld.service.auth import ApiKeys

@@ -1,4 +1,4 @@
-"""`openworld learn`: teach a model more samples or new classes."""
+"""`openworld learn`: add samples of known or new classes to a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from openworld.cli.options import (
     as_extraction,
 )
 
-_NAMES_COMPARED = 20  # new names, with all that are known: it takes a while
+_NAMES_COMPARED = 20  # new names to compare with all known ones, which is slow
 
 
 def learn(
@@ -68,8 +68,13 @@ def learn(
 
     from openworld import load as load_model
     from openworld.cli.console import messages, plural
-    from openworld.cli.learning import learn_to_file, say_learned, with_objective
-    from openworld.cli.loading import open_data, require_folder
+    from openworld.cli.pipeline import (
+        learn_to_file,
+        open_data,
+        report_learned,
+        require_folder,
+        with_objective,
+    )
     from openworld.distributed import learn as learn_from
 
     target = output or model
@@ -86,7 +91,7 @@ def learn(
     learned = learn_to_file(learn_from, recognizer, stream, target, dask=dask, cache=cache)
     before, known = recognizer.classes_.tolist(), learned.model.classes_.tolist()
     new = [name for name in known if name not in set(before)]
-    say_learned(
+    report_learned(
         stream,
         learned,
         {"model": str(target), "classes": len(known), "new_classes": len(new)},
@@ -99,7 +104,7 @@ def learn(
 
 
 def _alike(new: list[Any], before: list[Any]) -> list[tuple[str, str]]:
-    """Return each new class whose name is nearly that of a known one, with that one: perhaps a slip."""
+    """Return each new class with a name much like that of a known class, perhaps a typo, and that class."""
     from openworld.discovery import near_duplicate_names
 
     known = [name for name in before if isinstance(name, str)]

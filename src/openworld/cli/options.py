@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openworld.data.columns import Columns
     from openworld.samples import Extraction
 
-RECOGNIZER = "Recognizer"  # the headings under which --help lists the options
+RECOGNIZER = "Recognizer"  # headings of the options in --help
 TABLES = "Tables"
 PICTURES_AND_TEXTS = "Pictures and texts"
 
@@ -34,6 +34,14 @@ class Missing(StrEnum):
 
 ModelArgument = Annotated[Path, typer.Argument(help="The model file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="sqlite:///FILE or postgresql://USER@HOST/NAME. Default: the variable OPENWORLD_DATABASE, or "
+        "sqlite:///openworld.db.",
+    ),
+]
 DaskOption = Annotated[
     str | None,
     typer.Option(
@@ -147,7 +155,7 @@ MissingOption = Annotated[
 def as_columns(
     label: str | None, features: str | None, text: str | None, id: str | None, missing: Missing
 ) -> Columns:
-    """Return the options about the columns of a table as one object."""
+    """Return the options for the columns of a table as one object."""
     from openworld.data.columns import Columns
 
     names = None if features is None else tuple(name.strip() for name in features.split(","))
@@ -155,7 +163,7 @@ def as_columns(
 
 
 def as_extraction(extractor: str | None, on_error: OnError, workers: int | None, cache: bool) -> Extraction:
-    """Return the options about features of pictures and texts as one object."""
+    """Return the options for features of pictures and texts as one object."""
     from openworld.samples import Extraction
 
     return Extraction(extractor, on_error.value, workers, cache)

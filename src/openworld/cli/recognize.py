@@ -87,8 +87,7 @@ def recognize(
     from openworld import load as load_model
     from openworld.cli.answer_files import ENDINGS
     from openworld.cli.console import messages, need
-    from openworld.cli.learning import with_objective
-    from openworld.cli.loading import open_data, report_left_out, require_folder
+    from openworld.cli.pipeline import open_data, report_skipped, require_folder, with_objective
     from openworld.data.errors import DataError
 
     if output is not None and output.suffix not in ENDINGS:
@@ -112,11 +111,11 @@ def recognize(
     if sheet is not None:
         work.to_sheet(sheet, f"{model.name}: {Path(data).name}")
         messages.print(f"Wrote {sheet}.")
-    report_left_out(stream, 0, work.tally.failures)
+    report_skipped(stream, 0, work.tally.failures)
 
 
 class _Work:
-    """Recognizing a stream, with progress; `tally` counts the answers, `kept` has those for the sheet."""
+    """Recognition of a stream with progress; `tally` counts the answers, `kept` has those for the sheet."""
 
     def __init__(
         self,
@@ -136,7 +135,7 @@ class _Work:
         self.kept: list[Answers] = []
 
     def to_file(self, output: Path) -> None:
-        """Write the answers to a file; parts that were written before are not made again."""
+        """Write the answers to a file, except parts that an interrupted run has written already."""
         from openworld.cli.answer_files import AnswerFile, Tally, rows_of
 
         file = AnswerFile(output, self._key())
@@ -176,7 +175,7 @@ class _Work:
         write_sheet(sheet, title, self.recognizer, self.stream.source, batch, rows)
 
     def _answers(self, numbers: Any, file: AnswerFile | None) -> Iterator[Answers]:
-        from openworld.cli.loading import shown
+        from openworld.cli.pipeline import shown
         from openworld.distributed import connect, recognize
 
         parts = [self.stream.parts[i] for i in numbers]

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from openworld.cli.database import DatabaseOption, plain_errors
-from openworld.cli.options import UseLabelsOption
+from openworld.cli.options import DatabaseOption, UseLabelsOption
 
 SourceArgument = Annotated[
     str | None,
@@ -78,7 +77,7 @@ def serve(
 
     With the database of an earlier start: openworld serve --database sqlite:///animals.db
     """
-    from openworld.cli.console import need
+    from openworld.cli.console import need, plain_errors
 
     need("fastapi", "uvicorn", "sqlalchemy", "pydantic_settings", extra="service")
     from contextlib import nullcontext
@@ -116,7 +115,7 @@ def serve(
 
 
 def _is_model(source: str) -> bool:
-    """Tell whether a file is a model: by its ending, or by its content."""
+    """Return whether a file is a model, by its extension or by its content."""
     from openworld.model_file import ModelFileError, read_description
 
     if source.endswith(".ow"):

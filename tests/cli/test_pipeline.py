@@ -60,7 +60,7 @@ def photos(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(photos: Path, tmp_path: Path, run: Any) -> Path:
     run("fit", photos, "-o", tmp_path / "kinds.ow", "--extractor", "pixels", *FAST)
-    assert "Learned 4 classes from 48 pictures" in run.told
+    assert "Learned 4 classes from 48 pictures" in run.message
     return tmp_path / "kinds.ow"
 
 
@@ -71,8 +71,8 @@ def answers(text: str) -> dict[str, str]:
 def test_the_whole_loop(run: Any, model: Path, tmp_path: Path) -> None:
     new = save(tmp_path / "new", KINDS, 6, seed=1)
     found = answers(run("recognize", model, new))
-    assert "30 pictures:" in run.told
-    assert "answers are right" in run.told
+    assert "30 pictures:" in run.message
+    assert "answers are right" in run.message
     right = [
         found[f"{kind}/{i:02}.png"] == ("unknown" if kind == "corner" else kind)
         for kind in KINDS
@@ -81,11 +81,11 @@ def test_the_whole_loop(run: Any, model: Path, tmp_path: Path) -> None:
     assert sum(right) >= 27
     teach = save(tmp_path / "teach", ("corner",), 8, seed=2)
     run("learn", model, teach)
-    assert "Learned 8 pictures, 1 new class; 5 classes known now" in run.told
+    assert "Learned 8 pictures, 1 new class; 5 classes known now" in run.message
     found = answers(run("recognize", model, new / "corner"))
     assert list(found) == [f"{i:02}.png" for i in range(6)]
     assert list(found.values()).count("corner") >= 5
-    assert "answers are right" not in run.told, "a flat folder has no labels"
+    assert "answers are right" not in run.message, "a flat folder has no labels"
     assert openworld.load(model).extractor_ == Pixels.id.as_dict()
     assert "pixels (version 1" in run("inspect", model)
     assert json.loads(run("inspect", model, "--json"))["extractor"].startswith("pixels")
@@ -98,7 +98,7 @@ def test_a_flat_folder_is_learned_by_its_label(run: Any, model: Path, tmp_path: 
     summary = json.loads(run("learn", model, flat, "--label", "Corner", "--json"))
     assert (summary["samples"], summary["new_classes"], summary["left_out"]) == (8, 1, 0)
     run("learn", model, flat, "--label", "corners", "-o", tmp_path / "other.ow")
-    assert "The new class corners is spelled much like Corner" in run.told
+    assert "The new class corners is spelled much like Corner" in run.message
 
 
 def test_extracting_first_gives_the_same_model(run: Any, photos: Path, model: Path, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_lists_zips_and_single_pictures(run: Any, photos: Path, model: Path, tmp
         run("fit", tmp_path / name, "-o", tmp_path / "m.ow", "--extractor", "pixels", *FAST)
         np.testing.assert_array_equal(openworld.load(tmp_path / "m.ow").decision_function(X), expected)
     assert list(answers(run("recognize", model, files[0]))) == [files[0].name]
-    assert "1 picture:" in run.told
+    assert "1 picture:" in run.message
 
 
 def test_what_cannot_be_read_is_summed_up(run: Any, photos: Path, tmp_path: Path) -> None:
@@ -146,12 +146,12 @@ def test_what_cannot_be_read_is_summed_up(run: Any, photos: Path, tmp_path: Path
     (photos / "notes.txt").write_text("no picture, and not meant as one")
     fit = ("fit", photos, "-o", tmp_path / "m.ow", "--extractor", "pixels", *FAST)
     run(*fit)
-    assert "Learned 4 classes from 48 pictures" in run.told
-    assert "12 could not be read and were left out:" in run.told
-    assert "dark/bad00 [red].png: the file is empty" in run.told
-    assert "dark/bad09 [red].png" in run.told
-    assert "dark/bad10" not in run.told
-    assert "... and 2 more." in run.told
+    assert "Learned 4 classes from 48 pictures" in run.message
+    assert "12 could not be read and were skipped:" in run.message
+    assert "dark/bad00 [red].png: the file is empty" in run.message
+    assert "dark/bad09 [red].png" in run.message
+    assert "dark/bad10" not in run.message
+    assert "... and 2 more." in run.message
     (tmp_path / "m.ow").unlink()
     run(*fit, "--on-error", "stop", code=1)
     assert "dark/bad00 [red].png: the file is empty" in run.err
@@ -174,8 +174,8 @@ def test_an_interrupt_keeps_what_was_done(
     fit = ("fit", photos, "-o", tmp_path / "m.ow", "--extractor", "pixels", "--workers", 1, *FAST)
     run(*fit, code=130)
     assert (
-        f"Interrupted after {done[0]} of 48. The features made so far are kept; the same command goes"
-        in run.told
+        f"Interrupted after {done[0]} of 48. The features extracted so far are cached; the same command"
+        in run.message
     )
     assert not (tmp_path / "m.ow").exists()
     sizes: list[int] = []
@@ -206,7 +206,7 @@ def test_evaluate_takes_folders(run: Any, tmp_path: Path) -> None:
         "evaluate", tmp_path / "mine.toml", "--data", f"{photos}@pixels", "--recognizer", "NCM",
         "-o", tmp_path / "out", "--workers", 0,
     )  # fmt: skip
-    assert "dark/bad.png" in run.told
+    assert "dark/bad.png" in run.message
     with (tmp_path / "out" / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["data"] for row in rows} == {f"{photos}@pixels"}
@@ -217,7 +217,7 @@ def test_evaluate_takes_folders(run: Any, tmp_path: Path) -> None:
 def test_classes_of_nearly_the_same_name_are_pointed_out(run: Any, photos: Path, tmp_path: Path) -> None:
     shutil.copytree(photos / "dark", photos / "Dark")
     run("fit", photos, "-o", tmp_path / "m.ow", "--extractor", "pixels", *FAST)
-    assert "Classes with similar names: 'Dark', 'dark'. They stay separate." in run.told
+    assert "Classes with similar names: 'Dark', 'dark'. They stay separate." in run.message
     assert len(openworld.load(tmp_path / "m.ow").classes_) == 5
 
 
@@ -228,8 +228,8 @@ def test_folders_that_are_no_classes_are_not_held_against_the_answers(
     (tmp_path / "2024").mkdir()
     (tmp_path / "dark").rename(tmp_path / "2024" / "may")
     run("recognize", model, tmp_path / "2024")
-    assert "3 pictures:" in run.told
-    assert "right" not in run.told
+    assert "3 pictures:" in run.message
+    assert "right" not in run.message
 
 
 def test_errors_are_one_line_and_say_what_to_do(run: Any, photos: Path, model: Path, tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_sentences(run: Any, tmp_path: Path) -> None:
         "--components",
         2,
     )
-    assert "Learned 3 classes from 48 texts" in run.told
+    assert "Learned 3 classes from 48 texts" in run.message
     (tmp_path / "new.txt").write_text("will it rain on Sunday\nplay the music tomorrow\n<b>qzxv</b> jjkw\n")
     rows = list(csv.DictReader(run("recognize", tmp_path / "q.ow", tmp_path / "new.txt").splitlines()))
     assert [row["text"] for row in rows][:2] == ["will it rain on Sunday", "play the music tomorrow"]

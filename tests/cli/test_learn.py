@@ -1,4 +1,4 @@
-"""fit, learn and recognize on streams and on a cluster; killed processes go on where they were."""
+"""fit, learn and recognize on streams and on a cluster; killed processes continue where they stopped."""
 
 from __future__ import annotations
 
@@ -89,15 +89,15 @@ def calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[int]:
 def test_fit_learn_recognize_a_stream(run: Any, vectors: Any, tmp_path: Path) -> None:
     X, y = vectors
     run("fit", tmp_path / "x.npy", "-o", tmp_path / "m.ow")
-    assert "Learned 4 classes from 2,000 samples" in run.told
+    assert "Learned 4 classes from 2,000 samples" in run.message
     whole = openworld.OpenWorldRecognizer().fit(X, y)
     assert np.array_equal(openworld.load(tmp_path / "m.ow").predict(X), whole.predict(X))
     new = pa.table({**{f"f{i}": X[:60, i] + 90 for i in range(D)}, "label": ["eel"] * 60})
     pa.feather.write_feather(new, tmp_path / "new.arrow")
     assert "unknown" in run("recognize", tmp_path / "m.ow", tmp_path / "new.arrow")
-    assert "60 of 60 answers are right" in run.told
+    assert "60 of 60 answers are right" in run.message
     run("learn", tmp_path / "m.ow", tmp_path / "new.arrow")
-    assert "Learned 60 samples, 1 new class; 5 classes known now" in run.told
+    assert "Learned 60 samples, 1 new class; 5 classes known now" in run.message
     answers = list(csv.DictReader(run("recognize", tmp_path / "m.ow", tmp_path / "new.arrow").splitlines()))
     assert {row["answer"] for row in answers} == {"eel"}
     assert [row["sample"] for row in answers] == [str(i + 1) for i in range(60)]
@@ -108,9 +108,9 @@ def test_a_stream_and_a_file_in_memory_get_the_same_answers(run: Any, vectors: A
     np.savez(tmp_path / "x.npz", X=X, y=y)
     run("fit", tmp_path / "x.npz", "-o", tmp_path / "m.ow")
     run("recognize", tmp_path / "m.ow", tmp_path / "x.npz", "-o", tmp_path / "memory.csv")
-    summary = run.told
+    summary = run.message
     run("recognize", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "stream.csv")
-    assert run.told == summary
+    assert run.message == summary
     memory, stream = (table(tmp_path / f"{name}.csv") for name in ("memory", "stream"))
     for one, other in zip(memory, stream, strict=True):
         assert float(one.pop("distance")) == pytest.approx(float(other.pop("distance")), abs=1e-6)
@@ -121,7 +121,7 @@ def test_a_stream_and_a_file_in_memory_get_the_same_answers(run: Any, vectors: A
 @pytest.mark.parametrize("recognizer", ["nno", "ncm", "softmax-threshold"])
 def test_the_recognizers_by_means(run: Any, vectors: Any, tmp_path: Path, recognizer: str) -> None:
     run("fit", tmp_path / "x.npy", "-o", tmp_path / "m.ow", "--recognizer", recognizer, "--components", "3")
-    assert "from 2,000 samples" in run.told
+    assert "from 2,000 samples" in run.message
     model = openworld.load(tmp_path / "m.ow")
     assert (model.predict(vectors[0]) == vectors[1]).mean() > 0.9
     assert model.metric_.W_.shape == (D, 3)
@@ -151,7 +151,7 @@ def test_answers_go_on_after_a_kill(
     X, y = vectors
     openworld.save(openworld.OpenWorldRecognizer(n_lifted=0).fit(X, y), tmp_path / "m.ow")
     run("recognize", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "whole.csv")
-    summary = run.told
+    summary = run.message
     arguments = ("recognize", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "a.csv")
     folder = tmp_path / "a.csv.progress"
     run_slowly_and_kill(lambda: len(list(folder.glob("*.tally"))) >= 4, *arguments)
@@ -162,7 +162,7 @@ def test_answers_go_on_after_a_kill(
     run(*arguments)
     assert answered == list(range(PART * n_done, N, PART))
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    assert run.told == summary
+    assert run.message == summary
 
 
 def test_answers_of_another_model_are_not_kept(run: Any, vectors: Any, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_an_interrupt_says_what_is_kept(
 
     monkeypatch.setattr(learning, "learn_part", interrupted)
     run("fit", tmp_path / "x.npy", "-o", tmp_path / "m.ow", code=130)
-    assert "Interrupted after 1,700 of 2,000. What was done is kept in" in run.told
+    assert "Interrupted after 1,700 of 2,000. Partial results are in" in run.message
 
 
 def test_pictures_are_streamed(
@@ -206,13 +206,13 @@ def test_pictures_are_streamed(
             Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{i}.png")
     (tmp_path / "pictures" / "dark" / "broken.png").write_bytes(b"no")
     run("fit", tmp_path / "pictures", "-o", tmp_path / "m.ow", "--extractor", "pixels", "--recognizer", "ncm")
-    assert "Learned 2 classes from 24 pictures" in run.told
-    assert "broken.png" in run.told
+    assert "Learned 2 classes from 24 pictures" in run.message
+    assert "broken.png" in run.message
     run("recognize", tmp_path / "m.ow", tmp_path / "pictures", "-o", tmp_path / "a.csv")
     rows = table(tmp_path / "a.csv")
     assert {row["name"].split("/")[0] for row in rows} == {"dark", "light"}
     assert all(row["answer"] == row["name"].split("/")[0] for row in rows)
-    assert "broken.png" in run.told
+    assert "broken.png" in run.message
 
 
 def test_a_local_cluster(run: Any, vectors: Any, tmp_path: Path) -> None:
@@ -227,9 +227,9 @@ def test_what_cannot_be_done(run: Any, vectors: Any, tmp_path: Path) -> None:
     X, y = vectors
     openworld.save(openworld.OpenWorldRecognizer(n_lifted=0).fit(X, y), tmp_path / "m.ow")
     run("recognize", tmp_path / "m.ow", tmp_path / "x.npy", "-o", tmp_path / "a.txt", code=1)
-    assert "written as .csv, .json, .jsonl, .parquet" in run.told
+    assert "written as .csv, .json, .jsonl, .parquet" in run.message
     np.save(tmp_path / "bare.npy", X)
     run("fit", tmp_path / "bare.npy", "-o", tmp_path / "m.ow", code=1)
-    assert "no labels" in run.told
+    assert "no labels" in run.message
     run("fit", tmp_path / "x.npy", "-o", tmp_path / "m.ow", "--extractor", "pixels", code=1)
-    assert "need no extractor" in run.told
+    assert "need no extractor" in run.message
