@@ -23,15 +23,14 @@ import psutil
 from benchmarks.reliability.load import N_KINDS, Server, draw, first_model
 
 _PAUSE = 2.0  # seconds at most, between two requests of one connection
-_LABELS = 0.05  # share of requests that name samples
 _CONFLICTS = {404, 409, 422}  # another connection was first
 
 
 class Soak:
     """Connections to one server, and what they measured since the last line."""
 
-    def __init__(self, client: httpx.AsyncClient, end: float) -> None:
-        self._client, self._end = client, end
+    def __init__(self, client: httpx.AsyncClient, end: float, label_share: float) -> None:
+        self._client, self._end, self._label_share = client, end, label_share
         self.latencies: list[float] = []
         self.n_labels = self.n_streams = self.n_failed = 0
         self.causes: Counter[str] = Counter()  # of all failures since the start
@@ -41,7 +40,7 @@ class Soak:
         chance = random.Random(number)
         while monotonic() < self._end:
             await asyncio.sleep(chance.uniform(0, _PAUSE))
-            if chance.random() < _LABELS:
+            if chance.random() < self._label_share:
                 await self._label(chance)
             else:
                 vectors = draw(chance.randrange(N_KINDS), 1, chance.randrange(1 << 30)).tolist()
@@ -107,19 +106,19 @@ def _line(soak: Soak, server: psutil.Process, minute: float) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-async def run(server: Server, minutes: float, connections: int, streams: int, every: float) -> None:
+async def run(server: Server, given: argparse.Namespace) -> None:
     """Load a server and print what was measured."""
     started, process = monotonic(), psutil.Process(server.pid)
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=5)
     print("| minute | requests | labels | streams | failed | p50, ms | p99, ms | MiB | files | threads |")
     print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
     async with httpx.AsyncClient(base_url=server.address, limits=limits, timeout=120) as client:
-        soak = Soak(client, started + 60 * minutes)
-        tasks = [asyncio.create_task(soak.work(i)) for i in range(connections)]
-        tasks += [asyncio.create_task(soak.listen(i)) for i in range(streams)]
+        soak = Soak(client, started + 60 * given.minutes, given.labels)
+        tasks = [asyncio.create_task(soak.work(i)) for i in range(given.connections)]
+        tasks += [asyncio.create_task(soak.listen(i)) for i in range(given.streams)]
         working = asyncio.gather(*tasks)
         while not working.done():
-            await asyncio.wait([working], timeout=60 * every)
+            await asyncio.wait([working], timeout=60 * given.every)
             print(_line(soak, process, (monotonic() - started) / 60), flush=True)
         await working
     print("\n".join(f"{n} failed: {cause}" for cause, n in soak.causes.most_common()) or "none failed")
@@ -130,12 +129,13 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--streams", type=int, default=20)
+    parser.add_argument("--labels", type=float, default=0.05, help="share of requests that label samples")
     parser.add_argument("--every", type=float, default=3.0, help="minutes between two lines")
     given = parser.parse_args()
     with TemporaryDirectory() as folder:
         server = Server(first_model(Path(folder)), f"sqlite:///{folder}/world.db")
         try:
-            asyncio.run(run(server, given.minutes, given.connections, given.streams, given.every))
+            asyncio.run(run(server, given))
         finally:
             server.kill()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 
@@ -168,6 +169,30 @@ def test_sqlite_flushes_every_commit_and_keeps_a_write_ahead_log(tmp_path: Path)
         }
     assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
     database.close()
+
+
+def test_an_sqlite_connection_keeps_few_pages_and_statements(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'world.db'}")
+    with database.read() as connection:
+        assert connection.exec_driver_sql("PRAGMA cache_size").scalar_one() == -512  # KiB
+        before = _n_statements()
+        for i in range(200):
+            connection.exec_driver_sql(f"SELECT {i}")
+        assert _n_statements() - before <= 40
+    database.close()
+
+
+def test_the_connection_used_last_is_used_next(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'world.db'}")
+    with database.read() as first, database.read() as second:
+        ids = [id(each.connection.driver_connection) for each in (second, first)]  # in the order of return
+    with database.read() as again:
+        assert id(again.connection.driver_connection) == ids[-1]
+    database.close()
+
+
+def _n_statements() -> int:
+    return sum(type(found).__name__ == "Statement" for found in gc.get_objects())
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://somewhere/world"])
