@@ -28,6 +28,7 @@ from openworld import (
 )
 from openworld.index import choice
 from openworld.model_file import digest, dumps
+from openworld.recognition import pooled_scatter
 
 PACKAGE = str(Path(openworld.__file__).parent)
 X, Y = load_iris(return_X_y=True)
@@ -103,6 +104,13 @@ def test_a_batch_that_fails_at_any_moment_changes_nothing(recognizer):
     for n in interruptions(model.partial_fit, *batch):
         assert content(model) == before, f"interrupted before call {n}"
     assert content(model) == content(whole) != before
+
+
+@pytest.mark.parametrize("most_rows", [8, 1000])
+def test_where_the_scatter_keeps_rows_apart(most_rows, monkeypatch):
+    monkeypatch.setattr(pooled_scatter, "_LARGE", 1)  # as with many features
+    monkeypatch.setattr(pooled_scatter, "_MOST_ROWS", most_rows)
+    test_a_batch_that_fails_at_any_moment_changes_nothing(OpenWorldRecognizer(metric=AdaptiveMetric()))
 
 
 @pytest.mark.parametrize("recognizer", RECOGNIZERS, ids=str)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from openworld.recognition import class_statistics
+from openworld.recognition import class_statistics, pooled_scatter
 from openworld.recognition.class_statistics import ClassStatistics
 
 KINDS = ["per_class", "pooled", "none"]
@@ -448,8 +448,17 @@ def test_scatter_cannot_be_restored_from_nothing(kind):
 class Corrections(RuleBasedStateMachine):
     """Any sequence of operations, against a plain list of samples."""
 
-    @initialize(kind=st.sampled_from(KINDS))
-    def start(self, kind):
+    def __init__(self):
+        super().__init__()
+        self.patches = pytest.MonkeyPatch()
+
+    def teardown(self):
+        self.patches.undo()
+
+    @initialize(kind=st.sampled_from(KINDS), most_rows=st.sampled_from([0, 4, 64]))
+    def start(self, kind, most_rows):
+        self.patches.setattr(pooled_scatter, "_LARGE", 1)  # as with many features
+        self.patches.setattr(pooled_scatter, "_MOST_ROWS", most_rows)
         self.statistics = ClassStatistics(kind)
         self.X, self.y = np.empty((0, 2)), np.empty(0, dtype="U9")
         self.left_behind = np.zeros((2, 2))
@@ -507,6 +516,16 @@ class Corrections(RuleBasedStateMachine):
     @rule()
     def copy(self):
         self.statistics = self.statistics.copy()
+
+    @precondition(lambda self: len(self.y))
+    @rule(data=st.data())
+    def undo(self, data):
+        labels = data.draw(st.lists(st.sampled_from(self.classes()), min_size=1, max_size=3))
+        before, restore = snapshot(self.statistics), self.statistics.restorer([*labels, "new"])
+        self.statistics.add([[1.0, 2.0], [3.0, 5.0]], [labels[0], "new"])
+        self.statistics.merge(labels, "new")
+        restore()
+        assert_unchanged(self.statistics, before)
 
     @invariant()
     def are_those_of_the_samples(self):

@@ -34,6 +34,12 @@ def test_of_few_features_only_the_matrix_is_kept() -> None:
     assert np.allclose(found.total, _rows(3, 0, 5).T @ _rows(3, 0, 5) + _rows(2, 1, 5).T @ _rows(2, 1, 5))
 
 
+def test_rows_that_were_added_up_are_freed() -> None:
+    many = PooledScatter.of(_rows(100, 0))
+    for found in (many, many + PooledScatter.of(_rows(65, 1)), many - PooledScatter.of(_rows(3, 2))):
+        assert all(array.base is None for array in found.arrays)
+
+
 def test_total_and_trace() -> None:
     found, expected = PooledScatter(np.empty((0, D))), np.zeros((D, D))
     for n in (2, 80, 3, 1, 70):

@@ -40,3 +40,25 @@ def test_samples_judged_before_the_pass_over_the_pool_are_counted(
     assert done is not None
     assert (done.recognized, done.returned) == (10, 0)
     assert world.history.versions()[0].summary["recognized"] == 10
+
+
+def test_samples_that_cannot_be_judged_for_a_while_are_judged_later(
+    world: World, things: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rescorer, attempts = world.rescorer, list[list[int]]()
+    assert rescorer.wait(timeout=300) is not None
+    ids = [i for i in world.recognize(things(5, 3)).sample_ids if i is not None]
+    judged, judge = threading.Event(), rescorer._judge
+
+    def fail_once(found: Any, features: Any) -> int:
+        attempts.append([sample.id for sample in found])
+        if len(attempts) == 1:
+            raise ConnectionError("The database is away.")
+        judged.set()
+        return judge(found, features)
+
+    monkeypatch.setattr(rescorer, "_judge", fail_once)
+    monkeypatch.setattr(rescorer, "_pause", lambda seconds: None)
+    rescorer.rescore(ids)
+    assert judged.wait(300)
+    assert attempts == [ids, ids]

@@ -63,10 +63,14 @@ class PooledScatter:
     def __sub__(self, other: PooledScatter) -> PooledScatter:
         if not len(other.rows) and other.matrix is None:
             return self
-        return PooledScatter(self.rows[:0], self.total - other.total)
+        return PooledScatter(_no_rows(self), self.total - other.total)
 
     def _with_few_rows(self) -> PooledScatter:
         n_rows, n_features = self.rows.shape
         if n_features >= _LARGE and n_rows <= _MOST_ROWS:
             return self
-        return PooledScatter(self.rows[:0], self.total)
+        return PooledScatter(_no_rows(self), self.total)
+
+
+def _no_rows(scatter: PooledScatter) -> Floats:
+    return np.empty((0, scatter.rows.shape[1]))  # a slice of the rows would keep them in memory

@@ -155,16 +155,23 @@ class Rescorer:
 
     def _judge_outdated(self) -> None:
         with self._changed:
-            ids, self._outdated = self._outdated, []
-            by_others, self._judged_by_others = self._judged_by_others, False
-        with self._database.read() as connection:
-            if by_others:
-                since = datetime.now(UTC) - timedelta(seconds=_LATE_SECONDS)
-                ids += judged_before(connection, self._log.model.version, since)
-            found = list(find(connection, ids).values())
-            features = features_of(connection, [sample.id for sample in found])
-        if found:
-            self._judge(found, features)
+            outdated, by_others = list(self._outdated), self._judged_by_others
+            self._judged_by_others = False
+        try:
+            with self._database.read() as connection:
+                late: list[int] = []
+                if by_others:
+                    since = datetime.now(UTC) - timedelta(seconds=_LATE_SECONDS)
+                    late = judged_before(connection, self._log.model.version, since)
+                found = list(find(connection, outdated + late).values())
+                features = features_of(connection, [sample.id for sample in found])
+            if found:
+                self._judge(found, features)
+        except BaseException:  # the next attempt judges them
+            self._judged_by_others |= by_others
+            raise
+        with self._changed:
+            del self._outdated[: len(outdated)]
 
     def _judge_all(self) -> None:
         version, cursor, until, wrapped = self._log.model.version, 0, 0, False
