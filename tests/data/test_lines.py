@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,16 @@ def test_json_lines(tmp_path: Path) -> None:
         open_source(write(tmp_path / "deep.jsonl", '{"text": "a"}\n{"text": ' + "[" * 100_000 + "\n"))
     with pytest.raises(DataError, match="line 1 is not JSON"):
         open_source(write(path, "text"))
+
+
+def test_only_line_ends_end_a_line(tmp_path: Path) -> None:
+    """Others, such as U+2028, may stand in a JSON string as they are."""
+    text = "one\u2028two\x85three\x0cfour"
+    lines = (json.dumps({"text": f"{text} {i}"}, ensure_ascii=False) for i in range(3))
+    found = open_source(write(tmp_path / "q.jsonl", "\r\n".join(lines)))
+    assert [item.name for item in found] == [f"{text} {i}" for i in range(3)]
+    found = open_source(write(tmp_path / "q.txt", f"{text}\r{text}\n"))
+    assert [item.name for item in found] == [text, text]
 
 
 def test_what_cannot_be_used(tmp_path: Path) -> None:

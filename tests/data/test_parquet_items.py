@@ -61,10 +61,10 @@ def test_texts_and_numbers_need_a_word_from_the_user(tmp_path: Path) -> None:
     assert open_source(tmp_path / "t.parquet", columns=Columns(features=("length",))) is None
 
 
-def test_many_rows_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_items, "_ROWS_AT_ONCE", 3)
+def test_many_rows_come_in_batches(tmp_path: Path) -> None:
     values = [f"{i}".encode() for i in range(10)]
-    source = stored(tmp_path / "p.parquet", {"bytes": values}, row_group_size=4)
+    stored(tmp_path / "p.parquet", {"bytes": values}, row_group_size=4)
+    source = parquet_items.open_table(tmp_path / "p.parquet", Columns(), rows_at_once=3)
     assert [item[2] for item in content(source)] == values
     assert [item[0] for item in content(source)] == [f"row {i}" for i in range(1, 11)]
 

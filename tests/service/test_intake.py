@@ -15,9 +15,10 @@ from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, listed_items
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
+from openworld.service import intake as intake_module
 from openworld.service.app import starting_model
 from openworld.service.inputs import Inputs
-from openworld.service.intake import Intake, ending, open_upload
+from openworld.service.intake import Intake, ending
 from openworld.service.settings import ServiceSettings
 from openworld.service.validation import Conflict
 from openworld.service.world import World
@@ -131,6 +132,9 @@ def test_vectors_of_a_table(intake_of: Any, tmp_path: Path) -> None:
 # -- files that people send -----------------------------------------------------------------------
 
 
+open_upload = partial(intake_module.open_upload, most=10)
+
+
 def written(folder: Path, name: str, content: str | bytes) -> Path:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -192,6 +196,55 @@ def test_a_zip_of_folders_and_a_damaged_one(tmp_path: Path) -> None:
     assert items(tmp_path / "0.zip") == [("cat/2.png", "cat", b"two")]
     with pytest.raises(DataError, match=r"^sent: not a valid \.zip"):
         open_upload(written(tmp_path, "1.zip", b"PK nothing"), "sent", takes_items=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("0.txt", "ab\n" * 101),
+        ("0.txt", "\r" * 101),
+        ("0.csv", "text\n" + "a\n" * 101),
+        ("0.jsonl", '{"text": "a"}\n' * 101),
+        ("0.jsonl", '{"text": [' + "[]," * 201 + "[]]}"),
+        ("0.json", "[" + "{}," * 201 + "{}]"),
+        ("0.json", "[" + "1," * 1001 + "1]"),
+    ],
+)
+def test_a_file_of_too_many_lines_or_values_is_refused_before_it_is_parsed(
+    name: str, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "_open", lambda *_: pytest.fail("it was parsed"))
+    with pytest.raises(DataError, match=r"^sent has more lines or values than 10 samples.*in parts"):
+        open_upload(written(tmp_path, name, content), "sent", takes_items=True)
+
+
+def test_a_zip_of_too_many_members_is_refused_before_they_are_listed(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "0.zip", "w") as archive:
+        for i in range(101):
+            archive.writestr(f"{i}.png", b"")
+    with pytest.raises(DataError, match="more lines or values"):
+        open_upload(tmp_path / "0.zip", "sent", takes_items=True)
+
+
+def test_a_table_that_unpacks_to_a_thousand_times_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"text": ["x" * 100_000] * 9}), tmp_path / "0.parquet", compression="zstd")
+    read = list[int]()
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda _, n, **__: read.append(n) or iter(()))
+    assert items(tmp_path / "0.parquet") == []
+    assert read == [1]  # the same long text in each of many rows would fill the memory
+    monkeypatch.setattr(intake_module, "_UNPACKED_BYTES", 50_000)
+    with pytest.raises(DataError, match=r"^sent unpacks to .* in parts"):
+        open_upload(tmp_path / "0.parquet", "sent", takes_items=True)
+
+
+def test_long_texts_come_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "_BATCH_CHARACTERS", 10)
+    texts = [Item("a" * n, None, b"".lower) for n in (4, 4, 4, 20, 1)]
+    batches = [[len(item.name) for item in batch] for batch in intake_module._batches(texts, 256)]
+    assert batches == [[4, 4, 4], [20], [1]]
 
 
 def test_tasks_of_label_studio(tmp_path: Path) -> None:

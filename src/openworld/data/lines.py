@@ -152,9 +152,9 @@ def _plain(path: Path) -> Source:
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not empty, each with its number."""
     with open_text(path, encoding_of(path)) as file:
-        for number, line in enumerate(file.read().splitlines(), 1):
+        for number, line in enumerate(file, 1):
             if line.strip():
-                yield number, line
+                yield number, line.rstrip("\r\n")
 
 
 def _is_file(path: Path) -> bool:

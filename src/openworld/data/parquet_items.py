@@ -13,13 +13,19 @@ from openworld.data.lines import text_column, text_item
 from openworld.data.sources import Item, Source
 
 PICTURE_COLUMNS = ("image", "img", "picture", "photo", "bytes")
-_ROWS_AT_ONCE = 64  # bounds memory
 
 
-def open_table(path: Path, columns: Columns) -> Source | None:
+def unpacked_bytes(path: Path) -> int:
+    """Return the size of a table without its compression, as its metadata says."""
+    metadata = _open(path)[1].metadata
+    return sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+
+
+def open_table(path: Path, columns: Columns, rows_at_once: int = 64) -> Source | None:
     """Return the pictures or texts of a table; None if it holds feature vectors.
 
-    Pictures are bytes, or a struct of `bytes` and `path` as Hugging Face writes them.
+    Pictures are bytes, or a struct of `bytes` and `path` as Hugging Face writes them. At most `rows_at_once`
+    rows are in memory.
     """
     pq, file = _open(path)
     schema = file.schema_arrow
@@ -32,7 +38,7 @@ def open_table(path: Path, columns: Columns) -> Source | None:
 
     def items() -> Iterator[Item]:
         row = 0
-        for batch in pq.ParquetFile(path).iter_batches(_ROWS_AT_ONCE, columns=wanted):
+        for batch in pq.ParquetFile(path).iter_batches(rows_at_once, columns=wanted):
             for record in batch.to_pylist():
                 row += 1
                 shown = name_of(record[label]) if label else None

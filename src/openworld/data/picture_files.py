@@ -16,7 +16,7 @@ ENDINGS = {
     ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm",
     ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 }  # fmt: skip
-LARGEST_MEMBER = 1 << 28  # bytes of one picture in a zip file, against zip bombs
+LARGEST_MEMBER = 1 << 27  # bytes of one picture in a zip file, against zip bombs
 
 
 def is_picture(name: str) -> bool:

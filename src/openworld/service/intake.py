@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data import label_studio, picture_files
+from openworld.data import label_studio, parquet_items, picture_files
 from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.lines import text_item
@@ -19,6 +18,7 @@ from openworld.data.sources import Item, Source, listed_items, open_source
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
 from openworld.service.inputs import Inputs
+from openworld.service.middleware import JsonCounter
 from openworld.service.recognition import RecognitionResult
 from openworld.service.validation import Conflict, Refused
 from openworld.service.world import World
@@ -27,11 +27,16 @@ from openworld.store.records import SampleContent
 MAX_REFUSALS_LISTED = 100
 
 _BATCH_SIZES = {"image": 8, "text": 256}  # small, so that progress is shown often
+_BATCH_CHARACTERS = 1 << 22
 _LEARNING_BATCH = 2000
 Features = NDArray[np.floating[Any]]
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 VECTORS = (".npy",)  # not .npz, which may expand a thousandfold
 OTHERS = (".zip", ".txt", ".json")
+_LINES = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")
+_JSON = (".json", ".jsonl", ".ndjson")
+_ZIP_MEMBER = b"PK\x01\x02"  # the start of each entry in the directory of a zip file
+_UNPACKED_BYTES = 1 << 28
 ENDINGS = (*sorted(picture_files.ENDINGS), *TABLES, *VECTORS, *OTHERS)
 
 
@@ -212,8 +217,14 @@ class Intake:
 
 
 def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
+    """Yield items in batches of at most `size`, and fewer where their texts are long."""
+    batch: list[Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size or sum(len(one.name) for one in batch) > _BATCH_CHARACTERS:
+            yield batch
+            batch = []
+    if batch:
         yield batch
 
 
@@ -235,7 +246,7 @@ def ending(name: str) -> str | None:
     return found if found in ENDINGS else None
 
 
-def open_upload(path: Path, name: str, *, takes_items: bool) -> Source | Stream:
+def open_upload(path: Path, name: str, *, takes_items: bool, most: int) -> Source | Stream:
     """Open an uploaded file.
 
     Parameters
@@ -246,6 +257,8 @@ def open_upload(path: Path, name: str, *, takes_items: bool) -> Source | Stream:
         Its name, for messages.
     takes_items : bool
         Whether the model takes pictures or texts. If so, the texts of a table are read, not its numbers.
+    most : int
+        The largest number of samples.
 
     Raises
     ------
@@ -253,9 +266,35 @@ def open_upload(path: Path, name: str, *, takes_items: bool) -> Source | Stream:
         If the file cannot be used.
     """
     try:
+        _check_amount(path, most)
         return replace(_open(path, name, Columns(text_wins=takes_items)), name=name)
     except DataError as error:
         raise DataError(str(error).replace(str(path), name)) from error
+
+
+def _check_amount(path: Path, most: int) -> None:
+    """Raise `DataError` if a file has far more lines, values or members than `most` samples can have.
+
+    Parsing it would fill the memory: each of them becomes an object of a hundred bytes or more.
+    """
+    kind, n_parts, counter = path.suffix, 0, JsonCounter(20 * most, 100 * most)
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            if kind in _LINES:
+                n_parts += piece.count(b"\n") + piece.count(b"\r")
+            elif kind == ".zip":
+                n_parts += piece.count(_ZIP_MEMBER)
+            if kind in _JSON:
+                counter.add(piece)
+            if n_parts > 10 * most or not counter.is_bounded:
+                raise DataError(
+                    f"{path} has more lines or values than {most:,} samples, the limit, can have. "
+                    "Send it in parts."
+                )
+    if kind == ".parquet" and (n_bytes := parquet_items.unpacked_bytes(path)) > _UNPACKED_BYTES:
+        raise DataError(
+            f"{path} unpacks to {n_bytes:,} bytes; the limit is {_UNPACKED_BYTES:,}. Send it in parts."
+        )
 
 
 def _open(path: Path, name: str, columns: Columns) -> Source | Stream:
@@ -263,12 +302,15 @@ def _open(path: Path, name: str, columns: Columns) -> Source | Stream:
     if kind in picture_files.ENDINGS:
         return listed_items(name, "image", [Item(name, None, path.read_bytes)])
     if kind == ".txt":  # each line is a text; `open_source` would try the lines as file names
-        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
         texts = [text_item(line, None, f"line {n}") for n, line in enumerate(lines, 1) if line.strip()]
         return listed_items(str(path), "text", texts)
     if kind == ".json":
         return label_studio.open_tasks(path)
-    source = None if kind in VECTORS else open_source(path, columns=columns)
+    if kind == ".parquet":  # row by row: a few compressed bytes may be the same long text in every row
+        source = parquet_items.open_table(path, columns, rows_at_once=1)
+    else:
+        source = None if kind in VECTORS else open_source(path, columns=columns)
     if source is None:
         return open_stream(path, columns=columns)
     if source.kind == "image" and kind in (".csv", ".tsv"):

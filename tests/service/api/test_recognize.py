@@ -68,10 +68,11 @@ def test_arrow_agrees_with_npy(client, things, as_npy):
     assert found.json() == client.post(NPY, content=as_npy(X)).json()
 
 
-def _arrow(column: pyarrow.Array) -> bytes:
+def _arrow(column: pyarrow.Array, compression: str | None = None) -> bytes:
     file = io.BytesIO()
     batch = pyarrow.record_batch([column], names=["vector"])
-    with pyarrow.ipc.new_stream(file, batch.schema) as stream:
+    options = pyarrow.ipc.IpcWriteOptions(compression=compression)
+    with pyarrow.ipc.new_stream(file, batch.schema, options=options) as stream:
         stream.write_batch(batch)
     return file.getvalue()
 
@@ -83,7 +84,8 @@ def _arrow(column: pyarrow.Array) -> bytes:
         ([[1.0] * 3, [1.0] * 5], "Row 1 is missing"),
         ([[1.0] * 4, None], "Row 1 is missing"),
         ([None, [1.0] * 4], "Row 0 is missing"),
-        ([[], []], "Row 0 is missing"),
+        (pyarrow.array([[], []], pyarrow.list_(pyarrow.float32())), "Row 0 is missing"),
+        ([[], []], "must be lists of numbers, not list"),
         ([[1.0] * 4, [1.0, None, 1.0, 1.0]], "Row 1 has a number that is missing"),
         ([[1] * 4, [1, None, 1, 1]], "Row 1 has a number that is missing"),
         ([["a"] * 4], "lists of numbers"),
@@ -91,9 +93,22 @@ def _arrow(column: pyarrow.Array) -> bytes:
     ],
 )
 def test_arrow_rows_that_are_not_whole_are_refused(client, rows, words):
-    found = client.post(NPY, content=_arrow(pyarrow.array(rows)), headers=ARROW)
+    column = rows if isinstance(rows, pyarrow.Array) else pyarrow.array(rows)
+    found = client.post(NPY, content=_arrow(column), headers=ARROW)
     assert found.status_code == 422
     assert words in found.json()["detail"]
+
+
+def test_arrow_that_unpacks_to_a_thousand_times_its_size_is_refused(client):
+    zeros = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(np.zeros(4000, dtype=np.float32)), 4)
+    nothing, without = pyarrow.list_(pyarrow.float32(), 0), pyarrow.array([], pyarrow.float32())
+    no_bytes = pyarrow.FixedSizeListArray.from_buffers(nothing, 10**6, [None], children=[without])
+    words = pyarrow.array(["a"] * 100).dictionary_encode()
+    bodies = [_arrow(zeros, "zstd"), _arrow(zeros, "lz4"), _arrow(words), _arrow(no_bytes)]
+    for body, words in zip(bodies, [*["without compression"] * 3, "must be lists of numbers"], strict=True):
+        found = client.post(NPY, content=body, headers=ARROW)
+        assert found.status_code == 422
+        assert words in found.json()["detail"]
 
 
 def test_arrow_offsets_that_point_elsewhere_are_refused(client):

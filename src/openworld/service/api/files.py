@@ -148,8 +148,8 @@ def _take_all(
 def _take(service: ServiceState, intake: Intake, name: str, path: Path | None) -> Iterator[IntakeSummary]:
     if path is None:
         raise Refused(f"Files of this kind cannot be read. These can: {', '.join(ENDINGS)}.")
-    data = open_upload(path, name, takes_items=service.world.model.extractor is not None)
     most = service.settings.max_import
+    data = open_upload(path, name, takes_items=service.world.model.extractor is not None, most=most)
     if len(data) > most:
         raise Refused(f"The file has {len(data):,} samples; the limit is {most:,}. Send it in parts.")
     yield from intake.take(data)

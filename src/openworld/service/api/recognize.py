@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openworld.data.npy_header import read_header
+from openworld.service.api.arrow import read_arrow
 from openworld.service.api.errors import WORLD_ERRORS, Error, as_http, error_response, errors
 from openworld.service.auth import Person
 from openworld.service.dependencies import (
@@ -300,37 +301,6 @@ def _read_other(request: Request, body: bytes) -> NDArray[Any]:
     if not request.headers.get("content-type", "").startswith("application/vnd.apache.arrow"):
         raise Refused("The body is not a .npy file: send what numpy.save writes, or Arrow with its type.")
     return read_arrow(body)
-
-
-def read_arrow(body: bytes) -> NDArray[Any]:
-    """Return the first column of an Arrow stream, lists of numbers of one length, as rows."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError:
-        raise HTTPException(415, "Arrow needs pyarrow on the server: send .npy.") from None
-    try:
-        with pyarrow.ipc.open_stream(body) as stream:
-            table = stream.read_all()
-        table.validate(full=True)  # otherwise offsets that point outside the buffer are trusted
-        column = table.column(0).combine_chunks()
-        lengths = pyarrow.compute.list_value_length(column).fill_null(-1).to_numpy()
-        values = column.flatten()
-    except (pyarrow.ArrowException, ValueError, IndexError, AttributeError, OSError) as error:
-        raise Refused(
-            f"The body is not an Arrow stream with a column of lists of numbers: {error}"
-        ) from error
-    n_numbers = int(lengths[0]) if len(lengths) else 0
-    wrong = np.flatnonzero(lengths != n_numbers) if n_numbers > 0 else np.arange(len(lengths))
-    if len(wrong):
-        raise Refused(f"Row {wrong[0]} is missing, or is not a list of as many numbers as row 0.")
-    if values.null_count:
-        missing = values.is_null().to_numpy(zero_copy_only=False)
-        raise Refused(f"Row {int(missing.argmax()) // n_numbers} has a number that is missing.")
-    rows: NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    if rows.dtype.kind not in "fiub":
-        raise Refused(f"The rows must be lists of numbers, not of {values.type}.")
-    return rows.reshape(len(column), -1)
 
 
 def array_description() -> dict[str, Any]:
