@@ -1,4 +1,4 @@
-"""axe-core on every page and dialog, light and dark, wide and narrow; nothing is wider than the screen."""
+"""axe-core on every page and dialog, light and dark, wide and narrow; nothing overflows or moves on load."""
 
 from __future__ import annotations
 
@@ -107,3 +107,34 @@ def _problems(page: Any, where: str) -> list[str]:
             found.append(f"{where} is {wide} pixels wide on a screen of {width}")
     page.set_viewport_size({"width": 1280, "height": 800})
     return found
+
+
+SHIFTS = """
+window.shifts = [];
+new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(entry => [
+  entry.value, entry.sources.map(({ node }) => node?.id || node?.className || node?.nodeName).join(),
+]))).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_moves_as_a_page_loads(width: int, busy: Any, tabs: Any) -> None:
+    tab = tabs(busy)
+    tab.allowed.append("404")
+    page = tab.page
+    page.set_viewport_size({"width": width, "height": 800})
+    page.add_init_script(SHIFTS)
+    moved = {}
+    for path in PAGES:
+        tab.open(path)
+        if page.locator("#label-form").count():  # suggestions arrive after the page
+            page.evaluate("""() => new Promise(resolve => {
+              document.addEventListener("htmx:after:settle", resolve, { once: true });
+              document.getElementById("label").dispatchEvent(new Event("input"));
+            })""")
+        page.evaluate(
+            "() => new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))"
+        )
+        moved[path] = page.evaluate("window.shifts")
+    # Share of the screen; a card that is drawn before its neighbors may move by some pixels.
+    assert {path: shifts for path, shifts in moved.items() if sum(value for value, _ in shifts) > 0.005} == {}

@@ -32,10 +32,10 @@ def test_the_operating_point_is_previewed_moved_and_undone(serve: Any, tabs: Any
         slider.fill("99")
         expect(page.locator("#point-percent")).to_have_text("99 %")
         expect(page.locator("#point-preview")).to_contain_text(f"of {pending} pending samples")
-        page.get_by_role("button", name="Move to recall=0.99").click()
+        page.get_by_role("button", name="Use this goal").click()
         expect(page.locator("#outcome")).to_contain_text("Moved the operating point to recall=0.99.")
-        expect(page.get_by_text("Current goal: recall=0.99")).to_be_visible()
+        expect(page.get_by_text("Current goal: accept 99 % of the known samples")).to_be_visible()
         site.world.rescorer.wait()
         assert site.world.pool.count() < pending
         page.locator("#outcome").get_by_role("button", name="Undo").click()
-        expect(page.get_by_text("Current goal: error")).to_be_visible()
+        expect(page.get_by_text("Current goal: treat mistakes")).to_be_visible()

@@ -38,3 +38,12 @@ def test_a_name_is_given_once_and_keys_are_made_and_revoked(site: Any, tabs: Any
     page.get_by_role("button", name="Revoke the key of Ann?").click()
     tab.allowed.append("409")
     expect(page.locator(".toast.error")).to_contain_text("last key of an admin")
+
+
+def test_a_person_who_gives_no_name_is_not_asked_again(site: Any, tabs: Any) -> None:
+    tab = tabs(site)
+    page = tab.open("/")
+    page.get_by_role("button", name="Not now").click()
+    expect(page.locator("#who")).to_be_hidden()
+    tab.open("/classes")
+    expect(page.locator("#who")).to_have_count(0)

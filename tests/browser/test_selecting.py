@@ -142,6 +142,10 @@ def test_a_loose_cluster_is_not_selected_and_can_be_split_in_two(site: Any, tab:
     page.locator(".card").first.click()
     expect(page.locator("#loose")).to_contain_text("probably holds several classes")
     expect(page.locator("#selected-count")).to_have_text("0")
+    page.get_by_label("What is it?").fill("both")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name=f"Select all {len(first) + len(second)}").click()
+    expect(page.locator("#selected-count")).to_have_text(str(len(first) + len(second)))
     page.get_by_role("button", name="Split in two").click()
     expect(page.locator("#outcome")).to_contain_text("split off into a new cluster")
     sizes = [cluster.size for cluster in site.world.clusters.all()]

@@ -44,11 +44,14 @@ def test_the_operating_point_is_previewed_on_the_page(
 ) -> None:
     with World.open(f"sqlite:///{tmp_path / 'other.db'}", models("0")) as world, serving(world) as client:
         world.recognize(things(5, 3))
-        assert "Current goal: <b>error</b>" in client.get("/dashboard").text
+        assert (
+            "Current goal: <b>treat mistakes on known and unknown samples alike</b>"
+            in client.get("/dashboard").text
+        )
         preview = client.get("/dashboard/operating-point?kind=recall&share=90").text
         assert "of 3 pending samples" in preview
-        assert "Move to recall=0.9" in preview
-        assert "current operating point" in client.get("/dashboard/operating-point?kind=error").text
+        assert "Use this goal: accept 90 % of the known samples" in preview
+        assert "This is the current goal" in client.get("/dashboard/operating-point?kind=error").text
 
 
 # -- charts ---------------------------------------------------------------------------------------

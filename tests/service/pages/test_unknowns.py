@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from openworld.service.pages.unknowns import next_free
-from openworld.store.records import PoolCluster
+from pathlib import Path
+from typing import Any
+
+from openworld.service.pages.unknowns import _options, next_free
+from openworld.service.settings import WorldSettings
+from openworld.service.world import World
+from openworld.store.records import ClassDistance, PoolCluster
 
 
 def test_the_next_cluster_is_one_that_nobody_else_holds() -> None:
@@ -20,3 +25,23 @@ def test_the_next_cluster_is_one_that_nobody_else_holds() -> None:
     ]
     assert next_free(clusters[1:2], 7, "Bob") is None
     assert next_free([cluster(5)], 5, "Bob") is None
+
+
+def test_suggestions_begin_with_the_class_that_most_samples_are_nearest_to() -> None:
+    nearest = [ClassDistance("lamp", 1.0), ClassDistance("buddha", 1.1), ClassDistance("bonsai", 1.2)]
+    options = _options(nearest, ["tick"], "", {"buddha": 0.4, "bonsai": 0.2})
+    assert [option.label for option in options] == ["buddha", "bonsai", "lamp", "tick"]
+
+
+def test_the_class_under_review_is_not_suggested_as_its_own_correction(
+    serving: Any, models: Any, things: Any, tmp_path: Path
+) -> None:
+    settings = WorldSettings(keep_random=1.0)
+    with (
+        World.open(f"sqlite:///{tmp_path / 'w.db'}", models("0"), settings) as world,
+        serving(world) as client,
+    ):
+        world.recognize(things(0, 3))
+        hints = client.post("/unknowns/hints", data={"answer": "a", "count": 3}).text
+    assert "3 samples selected" in hints
+    assert 'data-do="confirm"' not in hints

@@ -31,12 +31,14 @@ _NAMES = {
     415: "unsupported media type",
     422: "refused",
     429: "too many requests",
+    500: "internal error",
     503: "unavailable",
 }
 _HINTS = {
     401: "Create a key with: openworld key create NAME --role labeler",
     413: "Send fewer or smaller samples at a time.",
     429: "Wait as long as the Retry-After header says.",
+    500: "Try again. If it happens again, report it with the error in the log.",
     503: "Try again in a moment; nothing acknowledged before is lost.",
 }
 
@@ -102,6 +104,11 @@ def add_handlers(app: FastAPI, page: Page) -> None:
         assert isinstance(error, RequestValidationError)
         return respond(request, HTTPException(422, _words(error)))
 
+    async def failed(request: Request, _: Exception) -> Response:
+        """Respond to an error of ours; Starlette logs it."""
+        return respond(request, HTTPException(500, "The server made an error. Its log has the details."))
+
+    app.add_exception_handler(Exception, failed)
     app.add_exception_handler(StarletteHTTPException, http)
     for kind in WORLD_ERRORS:
         app.add_exception_handler(kind, world)

@@ -22,6 +22,13 @@ from openworld.service.validation import Conflict, NotFound, Refused
 _VERSIONS = 20
 _RANGES = {600: "10 minutes", 1800: "30 minutes", 3600: "1 hour", 21600: "6 hours"}
 
+_GOALS = {
+    "error": "treat mistakes on known and unknown samples alike",
+    "recall": "accept {} of the known samples",
+    "far": "accept at most {} of the unknown samples",
+    "f1": "best F1 while accepting at least {} of the known samples",
+}
+
 router = APIRouter()
 Range = Annotated[int, Query(alias="range", ge=60, le=21600)]
 _CHART_WIDTH, _CHART_HEIGHT = 600, 120
@@ -54,6 +61,8 @@ def dashboard(request: Request, seconds: Range = 1800) -> HTMLResponse:
     return page(
         request,
         "dashboard.html",
+        goals={name: words.format("a share").capitalize() for name, words in _GOALS.items()},
+        goal=goal(point.objective or "error"),
         ranges=_RANGES,
         exports=EXPORTS,
         point=point,
@@ -88,7 +97,15 @@ def operating_point(
         point = world_of(request).operating_point.get(objective)
     except (Refused, Conflict) as error:
         return render("message.html", message=str(error))
-    return render("operating_point.html", point=point, preview=point.preview, me=person(request))
+    return render(
+        "operating_point.html", point=point, preview=point.preview, goal=goal(objective), me=person(request)
+    )
+
+
+def goal(objective: str) -> str:
+    """Say what an objective asks for: "accept 95 % of the known samples"."""
+    kind, _, share = objective.partition("=")
+    return _GOALS[kind].format(f"{100 * float(share or 0):.3g} %")
 
 
 @router.get("/dashboard/compare")

@@ -43,7 +43,13 @@ _MODULES = sorted(
 )
 
 router = APIRouter()
-_TITLES = {404: "There is no such page", 403: "Not allowed", 503: "Not available at the moment"}
+_TITLES = {
+    404: "There is no such page",
+    403: "Not allowed",
+    500: "Something went wrong",
+    503: "Not available at the moment",
+}
+_NO_NAME = "openworld_no_name"  # cookie of a person who does not want to be asked for a name
 
 
 def world_of(request: Request) -> World:
@@ -64,6 +70,7 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
     world, me = world_of(request), person(request)
     frame = {
         "me": me,
+        "asks_name": me.name == "local" and _NO_NAME not in request.cookies,
         "path": request.url.path,
         "navigation": _NAVIGATION,
         "progress": world.labels.progress(me.name),

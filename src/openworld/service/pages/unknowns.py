@@ -318,7 +318,7 @@ def hints(
         options=_options(preview.nearest, others, search, _shares(world, ids[:_JUDGED])),
         preview=preview if label.strip() else None,
         learned_from=counts.get(preview.label, 0),
-        recognized_as=None if suggestion == of else suggestion,
+        recognized_as=None if suggestion in (of, answer) else suggestion,
         count=count,
         label=label,
     )
@@ -338,6 +338,7 @@ def _options(
     near = [
         Option(n.label, n.distance, shares.get(n.label, 0.0)) for n in nearest if wanted in n.label.casefold()
     ]
+    near.sort(key=lambda option: -option.share)  # stable: of equal shares, the nearest first
     named = {option.label for option in near}
     others = sorted(
         (label for label in labels if wanted in label.casefold() and label not in named),

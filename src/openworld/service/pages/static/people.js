@@ -35,11 +35,7 @@ export function peoplePage(form) {
     });
 }
 
-const NOT_NOW = "openworld.no-name";
-
 export function askName(form) {
-  if (localStorage.getItem(NOT_NOW)) return;
-  form.hidden = false;
   form.addEventListener("submit", async event => {
     event.preventDefault();
     const answer = await send("POST", "/v1/session", Object.fromEntries(new FormData(form)));
@@ -47,7 +43,7 @@ export function askName(form) {
     else location.reload();
   });
   form.querySelector("[type=button]").addEventListener("click", () => {
-    localStorage.setItem(NOT_NOW, "true");
+    document.cookie = "openworld_no_name=1; path=/; max-age=31536000; SameSite=Lax"; // read by the server: no part moves as a page loads
     form.hidden = true;
   });
 }

@@ -43,7 +43,7 @@ async function answer(form, samples) {
 }
 
 document.addEventListener("submit", event => {
-  if (!event.target.matches("#try > div > form")) return;
+  if (!event.target.matches("#try form[action]")) return;
   event.preventDefault();
   const form = event.target, canvas = form.querySelector("#letter"), files = form.querySelector("#file")?.files;
   if (files) answer(form, [...files].map(file => ({ file, name: `${file.name}: ` })));

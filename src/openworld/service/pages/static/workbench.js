@@ -37,7 +37,7 @@ export function workbench(grid, openDialog) {
 
   async function learn(label) {
     const count = selection.count;
-    if (!count) return toast("Select some samples to name them.");
+    if (!count) return toast("Nothing is selected.", { actions: [{ name: `Select all ${selection.total.toLocaleString()}`, run: () => { selection.everything(true); box.input.focus(); } }] });
     if (of) return move(label, `moving ${samples(count)} to “${label}”`);
     if (reviewing) return review(() => ({ label }), `correcting ${samples(count)} to “${label}”`);
     const whole = selection.all && selection.items.length < selection.total && cluster;
