@@ -13,10 +13,9 @@ import pytest
 from PIL import Image
 
 from openworld.data import picture_files
-from openworld.data.batch import Batch
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, listed_items, open_source
-from openworld.data.stream import Stream
+from openworld.data.stream import Batch, Stream
 from openworld.data.streams import open_stream
 from openworld.features.extraction import ExtractionError
 from openworld.features.extractor import WrongExtractor, load_extractor

@@ -22,7 +22,7 @@ def main() -> None:
     X = centers[y] + random.standard_normal((len(y), D), dtype=np.float32)
     model = NearestNonOutlier(NCMMetric(M, max_iter=1), tau=30.0).fit(X, y)
     samples = centers[random.integers(K, size=N)] + random.standard_normal((N, D), dtype=np.float32)
-    W = model.metric_._affine[np.dtype("float32")][0]
+    W = model.metric_.affine_[np.dtype("float32")][0]
     means = np.ascontiguousarray(model.class_means_.index.means.T, dtype=np.float32)
     projected = model.metric_.transform(samples)
     centroid = NearestCentroid()

@@ -16,15 +16,13 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.batch import Batch
 from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, as_source
-from openworld.data.stream import Stream
+from openworld.data.stream import Batch, Stream
 from openworld.data.streams import is_pattern, open_stream
-from openworld.features.batch import Extracted, joined
 from openworld.features.cache import FeatureCache
-from openworld.features.extraction import extract_batches
+from openworld.features.extraction import Extracted, extract_batches, joined
 from openworld.features.extractor import Extractor, ExtractorId, extractor_for, load_extractor, require_same
 
 OnError = Literal["skip", "stop"]

@@ -15,8 +15,8 @@ from PIL import Image
 
 from openworld.cli import contact_sheet
 from openworld.cli.contact_sheet import known_groups, unknown_groups, write_sheet
-from openworld.data.batch import Batch
 from openworld.data.sources import open_source
+from openworld.data.stream import Batch
 
 
 class Parsed(HTMLParser):

@@ -1,4 +1,4 @@
-"""Streams in memory, and reading ahead."""
+"""Batches, streams in memory, and reading ahead."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from openworld.data.errors import DataError
-from openworld.data.stream import read_ahead, require_samples
+from openworld.data.stream import Batch, read_ahead, require_samples
 from openworld.data.tables import in_memory
 
 N, D = 103, 4
@@ -42,3 +42,25 @@ def test_a_stream_of_which_nothing_can_be_used_is_refused() -> None:
     stream = in_memory("mine", np.empty((0, 2)), None)
     with pytest.raises(DataError, match=r"it has 0 samples, but none can be used\. The first is p: broken"):
         require_samples(stream, 0, [("p", "broken")])
+
+
+def test_take_and_join_are_each_other_reversed() -> None:
+    whole = Batch(
+        np.arange(8.0).reshape(4, 2),
+        np.array(list("abcd")),
+        np.array([0, 2, 3, 5]),
+        ["p", "q", "r", "s"],
+        [1, 2, 3, 4],
+        [("t", "broken")],
+        2,
+        {"reading": 1.0},
+    )
+    assert (len(whole), whole.n_read) == (4, 7)
+    first = whole.take(np.array([True, True, False, False]))
+    last = whole.take(np.array([False, False, True, True]))
+    joined = Batch.joined([first, last])
+    for name in ("X", "y", "rows", "names", "ids"):
+        assert np.array_equal(getattr(joined, name), getattr(whole, name)), name
+    assert joined.failures == 2 * whole.failures  # what was left out is told by each
+    assert joined.seconds == {"reading": 2.0}
+    assert Batch.joined([whole]) is whole

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from openworld.features import ExtractorId, batch, load_extractor
+from openworld.features import ExtractorId, extraction, load_extractor
 from openworld.features.cache import FeatureCache, content_hash
-from openworld.features.extraction import ExtractionError, Failure, extract, extract_batches
+from openworld.features.extraction import ExtractionError, Failure, extract_batches, joined
+
+
+def extract(items, extractor, **options):
+    return joined(list(extract_batches(items, extractor, **options)), extractor.n_features)
 
 
 @dataclass
@@ -62,7 +66,6 @@ def test_the_order_is_kept(workers, batch_size):
     assert extracted.X.dtype == np.float32
     assert extracted.names == [f"{i}.png" for i in range(100)]
     assert extracted.labels == [f"class {i % 3}" for i in range(100)]
-    assert extracted.hashes == [content_hash(png(i)) for i in range(100)]
     assert extracted.failures == []
     assert set(extracted.seconds) == {"reading", "cache", "decoding", "inference"}
     assert min(extracted.seconds[step] for step in ("reading", "decoding", "inference")) > 0
@@ -85,13 +88,13 @@ def with_failures():
     return items
 
 
-def test_failures_are_told_by_name_and_skipped():
+def test_failures_are_listed_by_name_and_skipped():
     extracted = extract(with_failures(), Counted(), batch_size=8)
     assert [failure.name for failure in extracted.failures] == ["text.png", "gone.png", "cut.png"]
     assert extracted.failures[0].reason == "not a picture of a known format"
     assert "it is gone" in extracted.failures[1].reason
     assert extracted.X[:, 0].tolist() == [i for i in range(40) if i not in (3, 17, 39)]
-    assert len(extracted.names) == len(extracted.labels) == len(extracted.hashes) == 37
+    assert len(extracted.names) == len(extracted.labels) == 37
 
 
 def test_or_stop_at_the_first():
@@ -130,12 +133,6 @@ def test_features_of_another_length_are_not_taken(tmp_path):
         assert extract([File("5", png(5))], counted, cache=cache).X[0, 0] == 5
 
 
-def test_progress_counts_all(tmp_path):
-    done = []
-    extract(with_failures(), Counted(), batch_size=15, progress=done.append)
-    assert done == [15, 30, 40]
-
-
 def test_memory_is_bounded():
     """No more items are taken than two batches for each worker, whatever the rest."""
     taken = []
@@ -154,7 +151,7 @@ def test_memory_is_bounded():
 
 
 def test_big_pictures_are_not_held_all_at_once(monkeypatch):
-    monkeypatch.setattr(batch, "_PIXELS_AT_ONCE", 20 * 10 * 4 - 1)
+    monkeypatch.setattr(extraction, "_PIXELS_AT_ONCE", 20 * 10 * 4 - 1)
     counted = Counted()
     extracted = extract(files(10), counted, workers=1)
     assert counted.batches == [4, 4, 2]
@@ -186,7 +183,7 @@ def test_blas_keeps_to_one_thread_while_it_works():
     code = """
 import numpy as np, scipy.linalg
 from threadpoolctl import threadpool_info
-from openworld.features.extraction import extract
+from openworld.features.extraction import extract_batches
 from openworld.features.extractor import load_extractor
 
 class Text:
@@ -201,7 +198,7 @@ class Looking:
         return np.zeros((len(batch), 1), dtype=np.float32)
 
 before = [pool["num_threads"] for pool in threadpool_info()]
-extract([Text()], Looking())
+list(extract_batches([Text()], Looking()))
 print("restored", [pool["num_threads"] for pool in threadpool_info()] == before)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

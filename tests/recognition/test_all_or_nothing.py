@@ -28,7 +28,7 @@ from openworld import (
 )
 from openworld.index import choice
 from openworld.model_file import digest, dumps
-from openworld.recognition import pooled_scatter
+from openworld.recognition import class_sums
 
 PACKAGE = str(Path(openworld.__file__).parent)
 X, Y = load_iris(return_X_y=True)
@@ -108,8 +108,8 @@ def test_a_batch_that_fails_at_any_moment_changes_nothing(recognizer):
 
 @pytest.mark.parametrize("most_rows", [8, 1000])
 def test_where_the_scatter_keeps_rows_apart(most_rows, monkeypatch):
-    monkeypatch.setattr(pooled_scatter, "_LARGE", 1)  # as with many features
-    monkeypatch.setattr(pooled_scatter, "_MOST_ROWS", most_rows)
+    monkeypatch.setattr(class_sums, "_LARGE", 1)  # as with many features
+    monkeypatch.setattr(class_sums, "_MOST_ROWS", most_rows)
     test_a_batch_that_fails_at_any_moment_changes_nothing(OpenWorldRecognizer(metric=AdaptiveMetric()))
 
 

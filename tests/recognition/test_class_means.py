@@ -23,7 +23,7 @@ def means_of(samples, labels, metric=PLAIN):
 def assert_together(means):
     """Every projected mean is that of the statistics, under the name that the index has for it."""
     np.testing.assert_allclose(means.index.means, means.metric.transform(means.statistics.means), atol=1e-12)
-    assert means.index._names is means.statistics._labels
+    assert means.index._names is means.statistics.row_labels
     assert means.classes.tolist() == sorted(means.statistics.labels)
 
 

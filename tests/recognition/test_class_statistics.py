@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from openworld.recognition import class_statistics, pooled_scatter
+from openworld.recognition import class_statistics, class_sums
 from openworld.recognition.class_statistics import ClassStatistics
 
 KINDS = ["per_class", "pooled", "none"]
@@ -457,8 +457,8 @@ class Corrections(RuleBasedStateMachine):
 
     @initialize(kind=st.sampled_from(KINDS), most_rows=st.sampled_from([0, 4, 64]))
     def start(self, kind, most_rows):
-        self.patches.setattr(pooled_scatter, "_LARGE", 1)  # as with many features
-        self.patches.setattr(pooled_scatter, "_MOST_ROWS", most_rows)
+        self.patches.setattr(class_sums, "_LARGE", 1)  # as with many features
+        self.patches.setattr(class_sums, "_MOST_ROWS", most_rows)
         self.statistics = ClassStatistics(kind)
         self.X, self.y = np.empty((0, 2)), np.empty(0, dtype="U9")
         self.left_behind = np.zeros((2, 2))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from openworld.recognition import pooled_scatter
+from openworld.recognition import class_sums
 from openworld.service.events import (
     EVENT_KINDS,
     AcceptEvent,
@@ -49,8 +49,8 @@ NOTHING = np.empty((0, 0), dtype=np.float32)
 def kept_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the scatter keep some rows apart, as it does where there are many features."""
     if request.param:
-        monkeypatch.setattr(pooled_scatter, "_LARGE", 1)
-        monkeypatch.setattr(pooled_scatter, "_MOST_ROWS", 8)
+        monkeypatch.setattr(class_sums, "_LARGE", 1)
+        monkeypatch.setattr(class_sums, "_MOST_ROWS", 8)
 
 
 def _change(event: WorldEvent, features: NDArray[Any] = NOTHING) -> ModelChange:

@@ -13,8 +13,8 @@ from jinja2 import Environment
 
 if TYPE_CHECKING:
     from openworld.cli.answer_files import Row
-    from openworld.data.batch import Batch
     from openworld.data.sources import Source
+    from openworld.data.stream import Batch
 
 SHOWN_PER_GROUP = 60
 SHOWN_IN_ALL = 3000  # approximately; bounds the size of the page

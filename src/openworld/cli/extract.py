@@ -24,8 +24,7 @@ from openworld.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from openworld.data.batch import Batch
-    from openworld.data.stream import Stream
+    from openworld.data.stream import Batch, Stream
 
 
 def extract(
@@ -91,8 +90,7 @@ def extract(
 def read_all(stream: Stream, *, cache: bool) -> Batch:
     """Extract all features, with a progress bar."""
     from openworld.cli.pipeline import shown
-    from openworld.data.batch import Batch
-    from openworld.data.stream import require_samples
+    from openworld.data.stream import Batch, require_samples
 
     batches = []
     with shown(stream, "Extracting features", cache=cache) as progress:

@@ -11,8 +11,7 @@ from rich.markup import escape
 from openworld.cli.console import Progress, messages, plural
 
 if TYPE_CHECKING:
-    from openworld.data.batch import Batch
-    from openworld.data.stream import Stream
+    from openworld.data.stream import Batch, Stream
     from openworld.distributed import Learned
     from openworld.evaluation.data_check import DataCheck
     from openworld.evaluation.self_check import SelfCheck

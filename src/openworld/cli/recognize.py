@@ -168,7 +168,7 @@ class _Work:
         """Write the pictures with their answers as a page."""
         from openworld.cli.answer_files import rows_of
         from openworld.cli.contact_sheet import write_sheet
-        from openworld.data.batch import Batch
+        from openworld.data.stream import Batch
 
         batch = Batch.joined([found.batch for found in self.kept])
         rows = [row for found in self.kept for row in rows_of(found, self.stream)]

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.data import delimited
-from openworld.data.batch import Batch
 from openworld.data.columns import Columns, Roles, ignored_note
 from openworld.data.errors import DataError, no_such_file
 from openworld.data.missing import filled
-from openworld.data.stream import Stream
+from openworld.data.stream import Batch, Stream
 from openworld.data.stream_formats import FileInfo, format_of, fsspec
 from openworld.data.tables import read_delimited, read_npz
 from openworld.data.values import as_labels

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.batch import Batch
 from openworld.data.columns import Columns, Roles, ignored_note, listed
 from openworld.data.delimited import DelimitedFile, open_delimited
 from openworld.data.errors import DataError
 from openworld.data.missing import filled
-from openworld.data.stream import ArrayPart, Stream
+from openworld.data.stream import ArrayPart, Batch, Stream
 from openworld.data.values import NotANumber, as_labels, as_numbers, counts_rows
 
 _ROWS_AT_ONCE = 8192  # bounds the memory for cells as text

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from openworld.data.batch import Batch
-from openworld.data.stream import Stream, read_ahead
+from openworld.data.stream import Batch, Stream, read_ahead
 from openworld.distributed.engine import LOCAL, Done, Engine
 from openworld.recognition import Judgement
 

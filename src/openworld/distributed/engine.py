@@ -12,8 +12,8 @@ from functools import reduce
 from itertools import islice
 from typing import Any, Protocol
 
-from openworld.data.batch import Batch
 from openworld.data.errors import DataError
+from openworld.data.stream import Batch
 from openworld.recognition.blas import one_blas_thread
 
 _MOST_THREADS = 4

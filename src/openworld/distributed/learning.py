@@ -14,9 +14,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from openworld.data.batch import Batch
 from openworld.data.errors import DataError
-from openworld.data.stream import Stream, read_ahead, require_samples
+from openworld.data.stream import Batch, Stream, read_ahead, require_samples
 from openworld.distributed.checkpoint import Checkpoint
 from openworld.distributed.engine import LOCAL, PARTS_IN_A_SUM, Done, Engine
 from openworld.distributed.examples import examples_of

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.batch import Batch
-from openworld.data.stream import Stream, read_ahead
+from openworld.data.stream import Batch, Stream, read_ahead
 from openworld.distributed.engine import Engine
-from openworld.recognition.hashing import scrambled
+from openworld.recognition.adaptive.reservoir import scrambled
 
 SAMPLES = 10_000
 CLASSES = 1_000

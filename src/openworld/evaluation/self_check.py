@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from openworld.evaluation.score_measures import Scores, oscr_area
+from openworld.recognition.validation import rank_in_class
 
 MOST_SAMPLES = 2000
 N_FOLDS = 3
@@ -126,7 +127,8 @@ def self_check(
     classes, codes = np.unique(y[chosen], return_inverse=True)
     if len(classes) < 2:
         return None
-    held_out = [_ranks(codes) % N_FOLDS == fold for fold in range(N_FOLDS)]
+    ranks = rank_in_class(codes)
+    held_out = [ranks % N_FOLDS == fold for fold in range(N_FOLDS)]
     left_out = [codes % N_FOLDS == fold for fold in range(N_FOLDS)] if len(classes) > 2 else []
     parts: list[list[_Judged]] = [[], []]
     for i, out in enumerate([*held_out, *left_out]):
@@ -150,19 +152,10 @@ def _drawn(y: NDArray[Any], seed: int) -> NDArray[np.intp]:
     _, codes, counts = np.unique(y[order], return_inverse=True, return_counts=True)
     several = counts[codes] > 1
     order, codes = order[several], codes[several]
-    first = np.argsort(_ranks(codes), kind="stable")[:MOST_SAMPLES]  # the first of each class come first
+    first = np.argsort(rank_in_class(codes), kind="stable")[:MOST_SAMPLES]  # about equally many per class
     kept = order[np.sort(first)]
     _, codes, counts = np.unique(y[kept], return_inverse=True, return_counts=True)
     return np.asarray(kept[counts[codes] > 1])
-
-
-def _ranks(codes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the number of each sample within its class, from 0."""
-    order = np.argsort(codes, kind="stable")
-    ranks = np.empty(len(codes), dtype=np.intp)
-    starts = np.searchsorted(codes[order], codes[order])
-    ranks[order] = np.arange(len(codes)) - starts
-    return ranks
 
 
 def _summary(known: _Judged, unknown: _Judged | None, y: NDArray[Any], n_classes: int) -> SelfCheck:

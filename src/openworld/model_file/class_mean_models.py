@@ -153,7 +153,7 @@ def _restore_metric(document: Document, arrays: Arrays, n_features: int) -> Any:
     require_floats(W, (n_features, W.shape[-1]), "metric")
     require(bool(np.all(scale > 0)), "metric")
     metric.n_features_in_ = n_features
-    metric._set_metric(mean, scale, W)
+    metric.set_fitted(mean, scale, W)
     if isinstance(metric, NCMMetric):
         metric.classes_ = np.array(unpack_labels(document["classes"]))
         metric.biases_ = require_floats(arrays["metric.biases"], (len(metric.classes_),), "metric")

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 
 from openworld._version import __version__
-from openworld.model_file import class_mean_models, examples, open_world_models
+from openworld.model_file import class_mean_models, open_world_models
 from openworld.model_file.packing import (
     Arrays,
     Document,
     ModelFileError,
+    pack_examples,
     pack_labels,
     require,
     require_floats,
     require_whole,
+    unpack_examples,
     unpack_label,
     unpack_labels,
 )
@@ -61,7 +63,7 @@ def describe(model: Any, exact: bool = True) -> tuple[Document, Arrays]:
     if (extractor := getattr(model, "extractor_", None)) is not None:
         document["extractor"] = _sound_extractor(extractor)
     if found := getattr(model, "examples_", None):
-        document["examples"], packed = examples.pack(found, set(map(str, model.statistics_.labels)))
+        document["examples"], packed = pack_examples(found, set(map(str, model.statistics_.labels)))
         arrays |= packed
     arrays["counts"] = model.statistics_.counts
     return document, {key: np.ascontiguousarray(array) for key, array in arrays.items()}
@@ -91,7 +93,7 @@ def restore(document: Document, arrays: Arrays) -> Any:
     if (extractor := document.get("extractor")) is not None:  # models of plain vectors have none
         model.extractor_ = _sound_extractor(extractor)
     if "examples" in document:
-        model.examples_ = examples.unpack(document["examples"], arrays[examples.NAME])
+        model.examples_ = unpack_examples(document["examples"], arrays["examples"])
     return model
 
 

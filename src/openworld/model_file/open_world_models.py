@@ -44,7 +44,7 @@ from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoringModel, by_row, sorted_classes
 from openworld.recognition.adaptive.scoring_index import ScoreIndex
-from openworld.recognition.pooled_scatter import PooledScatter
+from openworld.recognition.class_sums import PooledScatter
 
 _PREPROCESSING = "preprocessing"  # with which the names of its arrays begin
 # Arrays of the state with one value for each class, in the order of the sorted labels.

@@ -1,9 +1,10 @@
-"""What the documents of all models are made of: labels, parameters, objectives, and checks of arrays."""
+"""Parts of the documents of all models: labels, parameters, objectives, examples, and checks of arrays."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any
@@ -19,6 +20,7 @@ Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
 
 _LARGEST = 1e150
+_EXAMPLE_BYTES = 64_000  # of one example, at most
 _LARGEST_CENTROID = 1e15  # no coordinate in an index is larger: float32 has to hold its square
 
 # By the names in model files, which stay when a class is renamed.
@@ -190,3 +192,31 @@ def unpack_objective(packed: Document) -> Any:
     parameters = dict(packed)
     kind = _OBJECTIVES[parameters.pop("type")]
     return kind(**{name: require_number(value, "objective") for name, value in parameters.items()})
+
+
+def pack_examples(
+    examples: Mapping[str, Sequence[bytes]], labels: Collection[str]
+) -> tuple[list[Any], Arrays]:
+    """Return labels with the lengths of their examples, and all bytes as one array."""
+    kept = {label: list(some) for label, some in examples.items() if label in labels and some}
+    data = b"".join(part for some in kept.values() for part in some)
+    lengths = [[label, [len(part) for part in some]] for label, some in kept.items()]
+    return lengths, {"examples": np.frombuffer(data, dtype=np.uint8)}
+
+
+def unpack_examples(lengths: Any, array: Any) -> dict[str, list[bytes]]:
+    """Return the examples of each class, or raise an error if the parts do not fit together."""
+    require(isinstance(lengths, list) and array.dtype == np.uint8 and array.ndim == 1, "examples")
+    data, at = array.tobytes(), 0
+    found: dict[str, list[bytes]] = {}
+    for label, sizes in lengths:
+        require(isinstance(label, str) and isinstance(sizes, list), "examples")
+        found[label] = []
+        for size in sizes:
+            require(
+                isinstance(size, int) and 0 < size <= _EXAMPLE_BYTES and at + size <= len(data), "examples"
+            )
+            found[label].append(data[at : at + size])
+            at += size
+    require(at == len(data), "examples")
+    return found

@@ -78,7 +78,7 @@ class ClassMeans:
         # A metric that changes with every batch moves all means, so a trained index would be used only once.
         moving = self.index_kind == "auto" and hasattr(self.metric, "partial_fit")
         kind: IndexKind = "exact" if moving else self.index_kind
-        self.index: Index = make_index(kind, projected, origin, self.statistics._labels, training)
+        self.index: Index = make_index(kind, projected, origin, self.statistics.row_labels, training)
         self._sorted: tuple[NDArray[Any], Rows] | None = None
         self._dtype: np.dtype[Any] | None = None
 
@@ -223,8 +223,8 @@ class ClassMeans:
     def labels_of(self, rows: Rows) -> NDArray[Any]:
         """Return the labels of rows, in the dtype of the array of all classes."""
         if self._dtype is None:
-            self._dtype = as_array(self.statistics._labels).dtype
-        labels = self.statistics._labels
+            self._dtype = as_array(self.statistics.row_labels).dtype
+        labels = self.statistics.row_labels
         named = np.array([labels[row] for row in rows.ravel().tolist()], dtype=self._dtype)
         return named.reshape(rows.shape)
 
@@ -244,7 +244,7 @@ class ClassMeans:
     def _mapped(self, samples: Floats) -> Floats:
         """Apply the metric to samples that are already validated; a linear metric skips its own checks."""
         if getattr(type(self.metric), "transform", None) is LinearMetric.transform:
-            folded, offset = self.metric._affine[samples.dtype]
+            folded, offset = self.metric.affine_[samples.dtype]
             return np.asarray(samples @ folded - offset)
         with config_context(assume_finite=True):
             return np.asarray(self.metric.transform(samples))

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openworld.index.growing_rows import GrowingRows, Restorer
-from openworld.recognition.class_sums import ClassSums
-from openworld.recognition.pooled_scatter import PooledScatter
+from openworld.recognition.class_sums import ClassSums, PooledScatter
 from openworld.recognition.validation import as_key, check_labels, label_kind
 
 Floats = NDArray[np.float64]
@@ -49,7 +48,7 @@ class ClassStatistics:
         if scatter not in ("none", "pooled", "per_class"):
             raise ValueError(f'scatter must be "none", "pooled" or "per_class"; got {scatter!r}.')
         self.scatter_kind: ScatterKind = scatter
-        self._labels: list[Hashable] = []
+        self.row_labels: list[Hashable] = []  # changed in place, so that an index can share it
         self._row_of: dict[Hashable, int] = {}
         self._counts = GrowingRows(np.empty(0))
         self._sums: GrowingRows | None = None
@@ -57,7 +56,7 @@ class ClassStatistics:
         self.pooled: PooledScatter | None = None
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self.row_labels)
 
     def __contains__(self, label: object) -> bool:
         return as_key(label) in self._row_of
@@ -65,7 +64,7 @@ class ClassStatistics:
     @property
     def labels(self) -> list[Hashable]:
         """The class labels in row order: the order of learning, until a class is forgotten."""
-        return list(self._labels)
+        return list(self.row_labels)
 
     @property
     def n_features(self) -> int | None:
@@ -185,7 +184,7 @@ class ClassStatistics:
     def copy(self) -> ClassStatistics:
         """Return an independent copy."""
         other = ClassStatistics(self.scatter_kind)
-        other._set_labels(self._labels)
+        other._set_labels(self.row_labels)
         other._counts = self._counts.copy()
         other._sums = None if self._sums is None else self._sums.copy()
         other._class_scatter = self._class_scatter.copy()
@@ -195,7 +194,7 @@ class ClassStatistics:
     def __deepcopy__(self, memo: dict[int, Any]) -> ClassStatistics:
         other = self.copy()
         # An index shares the list of labels; copying both together must keep it shared.
-        other._labels = memo.setdefault(id(self._labels), other._labels)
+        other.row_labels = memo.setdefault(id(self.row_labels), other.row_labels)
         return other
 
     def rows_changed_with(self, labels: Iterable[Any]) -> NDArray[np.intp]:
@@ -208,17 +207,18 @@ class ClassStatistics:
         """Return a function that undoes the next change to these classes, even if it stopped halfway."""
         names, attributes, n_classes = [as_key(label) for label in labels], dict(vars(self)), len(self)
         rows = self.rows_changed_with(names)
-        kept = [(row, self._labels[row]) for row in rows.tolist()]
+        kept = [(row, self.row_labels[row]) for row in rows.tolist()]
         parts = [part.restorer(rows) for part in self._growing]
 
         def restore() -> None:
             vars(self).update(attributes)
-            stale = [*self._labels[n_classes:], *(self._labels[row] for row, _ in kept if row < len(self))]
+            labels = self.row_labels
+            stale = [*labels[n_classes:], *(labels[row] for row, _ in kept if row < len(labels))]
             for label in [*names, *stale]:
                 self._row_of.pop(label, None)
-            self._labels[n_classes:] = [None] * (n_classes - len(self))  # in place: an index shares the list
+            labels[n_classes:] = [None] * (n_classes - len(labels))  # in place: an index shares the list
             for row, label in kept:
-                self._labels[row], self._row_of[label] = label, row
+                labels[row], self._row_of[label] = label, row
 
         return Restorer([restore, *parts], self.pooled.arrays if self.pooled else [])
 
@@ -233,10 +233,10 @@ class ClassStatistics:
     def forget(self, label: Any) -> None:
         """Forget a class. The last class takes its row."""
         row = self.row(label)
-        last = self._labels.pop()
+        last = self.row_labels.pop()
         del self._row_of[as_key(label)]
-        if row < len(self._labels):
-            self._labels[row] = last
+        if row < len(self.row_labels):
+            self.row_labels[row] = last
             self._row_of[last] = row
         for part in self._growing:
             part.remove(row)
@@ -247,8 +247,8 @@ class ClassStatistics:
         if as_key(new) != as_key(old) and new in self:
             raise ValueError(f"Class {as_key(new)!r} already exists. Merge the two classes instead.")
         self._check_name(new)
-        del self._row_of[self._labels[row]]
-        self._labels[row] = as_key(new)
+        del self._row_of[self.row_labels[row]]
+        self.row_labels[row] = as_key(new)
         self._row_of[as_key(new)] = row
 
     def merge(self, labels: Iterable[Any], into: Any) -> None:
@@ -318,8 +318,8 @@ class ClassStatistics:
         return ClassStatistics.restore([as_key(label)], counts, sums, self.scatter_kind, scatter)
 
     def _set_labels(self, labels: Iterable[Hashable]) -> None:
-        self._labels = list(labels)
-        self._row_of = {label: row for row, label in enumerate(self._labels)}
+        self.row_labels = list(labels)
+        self._row_of = {label: row for row, label in enumerate(self.row_labels)}
 
     def _check_name(self, label: Any) -> None:
         """Raise an error if the label is invalid or of another kind than the classes."""
@@ -328,7 +328,7 @@ class ClassStatistics:
 
     def _check_kind(self, labels: Sequence[Any]) -> None:
         if len(self):
-            label_kind([self._labels[0], *map(as_key, labels)])
+            label_kind([self.row_labels[0], *map(as_key, labels)])
 
     def check_combines(self, other: ClassStatistics, sign: Literal[1, -1] = 1) -> None:
         """Raise an error if the other statistics cannot be added (sign = 1) or subtracted (sign = -1)."""
@@ -336,8 +336,8 @@ class ClassStatistics:
             raise ValueError(f"Scatter {self.scatter_kind!r} and {other.scatter_kind!r} cannot be combined.")
         if self.n_features is not None and other.n_features not in (None, self.n_features):
             raise ValueError(f"{self.n_features} and {other.n_features} features cannot be combined.")
-        self._check_kind(other._labels[:1])
-        for label, count in zip(other._labels, other.counts, strict=True) if sign < 0 else ():
+        self._check_kind(other.row_labels[:1])
+        for label, count in zip(other.row_labels, other.counts, strict=True) if sign < 0 else ():
             if label not in self or self.count(label) < count * (1 - _NOTHING):
                 raise ValueError(f"Class {label!r} has fewer samples than should be subtracted from it.")
 
@@ -353,11 +353,11 @@ class ClassStatistics:
             return self
         if self._sums is None:
             copied = vars(other.copy())
-            self._labels += copied.pop("_labels")  # in place: an index may share the list
+            self.row_labels += copied.pop("row_labels")  # in place: an index may share the list
             vars(self).update(copied)
             return self
-        self._append_empty([label for label in other._labels if label not in self._row_of], self._sums)
-        rows = np.array([self._row_of[label] for label in other._labels], dtype=np.intp)
+        self._append_empty([label for label in other.row_labels if label not in self._row_of])
+        rows = np.array([self._row_of[label] for label in other.row_labels], dtype=np.intp)
         counts_b, sums_b = other.counts[:, np.newaxis], other.sums
         counts_a, sums_a = self.counts[rows][:, np.newaxis], self.sums[rows]
         counts, sums = counts_a + sign * counts_b, sums_a + sign * sums_b
@@ -371,7 +371,7 @@ class ClassStatistics:
             between[both] = np.sqrt(n_a * n_b / (n_a + n_b)) * (sums_a[both] / n_a - sums_b[both] / n_b)
             self._combine_scatter(rows, other, between, sign)
         self.counts[rows], self.sums[rows] = counts[:, 0], sums
-        for label in [other._labels[i] for i in np.flatnonzero(~left[:, 0])]:
+        for label in [other.row_labels[i] for i in np.flatnonzero(~left[:, 0])]:
             self.forget(label)
         return self
 
@@ -389,12 +389,9 @@ class ClassStatistics:
                 change += other._class_scatter.rows[chunk]
                 self._class_scatter.rows[rows[chunk]] += sign * change
 
-    def _append_empty(self, labels: Sequence[Hashable], sums: GrowingRows) -> None:
+    def _append_empty(self, labels: Sequence[Hashable]) -> None:
         for label in labels:
-            self._row_of[label] = len(self._labels)
-            self._labels.append(label)
-        n_features = sums.rows.shape[1]
-        self._counts.extend(np.zeros(len(labels)))
-        sums.extend(np.zeros((len(labels), n_features)))
-        if self.scatter_kind == "per_class":
-            self._class_scatter.extend(np.zeros((len(labels), n_features, n_features)))
+            self._row_of[label] = len(self.row_labels)
+            self.row_labels.append(label)
+        for part in self._growing:
+            part.extend(np.zeros((len(labels), *part.rows.shape[1:])))

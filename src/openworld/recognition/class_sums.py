@@ -1,15 +1,14 @@
-"""Sums over the samples of each class: the inner loops of `ClassStatistics`."""
+"""Sums and scatter of the samples of each class: the inner loops of `ClassStatistics`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-
-from openworld.recognition.pooled_scatter import PooledScatter
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -17,6 +16,8 @@ Codes = NDArray[np.intp]
 _NUMBERS_AT_ONCE = 1 << 20  # float64 copies stay small: 8 MiB each
 # Scatter matrices of up to this many numbers are computed per sample, without a loop over classes.
 _SMALL_SCATTER = 16
+_LARGE = 512  # number of features from which a few rows are stored beside the scatter matrix
+_MOST_ROWS = 64
 
 
 class ClassSums:
@@ -94,3 +95,66 @@ class ClassSums:
         if self.weights is not None:
             centered *= np.sqrt(self.weights[rows])[:, np.newaxis]
         return centered
+
+
+@dataclass(frozen=True)
+class PooledScatter:
+    """A sum of scatter matrices, ``matrix + rows^T rows``; never changed in place.
+
+    Learning a few samples adds rows and shares the matrix, which costs neither the time nor the memory of
+    another matrix, so many such changes can be undone. When there are too many rows, they are added to a new
+    matrix; when that happens depends only on what was added, in which order.
+
+    Attributes
+    ----------
+    rows : array of shape (n, D)
+    matrix : array of shape (D, D), or None for zeros
+    """
+
+    rows: Floats
+    matrix: Floats | None = None
+
+    @classmethod
+    def of(cls, rows: Floats) -> PooledScatter:
+        """Return the scatter of deviations from a mean."""
+        return cls(rows)._with_few_rows() if len(rows) else cls(rows)
+
+    @property
+    def total(self) -> Floats:
+        """The scatter, shape (D, D)."""
+        if self.matrix is None:
+            return np.asarray(self.rows.T @ self.rows)
+        return self.matrix + self.rows.T @ self.rows if len(self.rows) else self.matrix
+
+    @property
+    def arrays(self) -> list[Floats]:
+        """The arrays that it holds."""
+        return [self.rows] if self.matrix is None else [self.rows, self.matrix]
+
+    @property
+    def trace(self) -> float:
+        """The trace of the scatter."""
+        of_matrix = 0.0 if self.matrix is None else float(np.trace(self.matrix))
+        return of_matrix + float(np.einsum("ij,ij->", self.rows, self.rows))
+
+    def __add__(self, other: PooledScatter) -> PooledScatter:
+        if not len(other.rows) and other.matrix is None:
+            return self
+        matrices = [part.matrix for part in (self, other) if part.matrix is not None]
+        matrix = matrices[0] + matrices[1] if len(matrices) == 2 else matrices[0] if matrices else None
+        return PooledScatter(np.concatenate([self.rows, other.rows]), matrix)._with_few_rows()
+
+    def __sub__(self, other: PooledScatter) -> PooledScatter:
+        if not len(other.rows) and other.matrix is None:
+            return self
+        return self._of_matrix(self.total - other.total)
+
+    def _with_few_rows(self) -> PooledScatter:
+        n_rows, n_features = self.rows.shape
+        if n_features >= _LARGE and n_rows <= _MOST_ROWS:
+            return self
+        return self._of_matrix(self.total)
+
+    def _of_matrix(self, matrix: Floats) -> PooledScatter:
+        no_rows = np.empty((0, self.rows.shape[1]))  # a slice of the rows would keep them in memory
+        return PooledScatter(no_rows, matrix)

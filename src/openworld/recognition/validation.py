@@ -154,9 +154,11 @@ def start_training(
 
 
 def _check_classes(recognizer: Any, labels: NDArray[Any]) -> None:
-    known = split_unknown(recognizer, labels, labels)[1]
-    if len(known):
-        check_unknown_label(recognizer.unknown_label_, np.unique(known))
+    classes = np.unique(labels)
+    if getattr(recognizer, "learn_unknowns", False):
+        classes = classes[classes != recognizer.unknown_label_]
+    if len(classes):
+        check_unknown_label(recognizer.unknown_label_, classes)
 
 
 def split_unknown(
@@ -220,14 +222,15 @@ def stratified_draw(codes: NDArray[np.intp], fraction: float, order: NDArray[np.
     return np.asarray(rank_in_class(codes, order) < wanted[codes])
 
 
-def rank_in_class(codes: NDArray[np.intp], order: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return, for each sample, how many samples of its class come before it in the given order.
+def rank_in_class(codes: NDArray[np.intp], order: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+    """Return, for each sample, how many samples of its class come before it, in the given order if any.
 
     With a random order, ``rank_in_class(codes, order) < wanted[codes]`` draws `wanted` samples of each class.
     (scikit-learn's stratified splitters draw shares of the whole and reject classes with a single sample.)
     """
     counts = np.bincount(codes)
     ranks = np.empty(len(codes), dtype=np.intp)
+    order = np.arange(len(codes)) if order is None else order
     by_class = order[np.argsort(codes[order], kind="stable")]
     ranks[by_class] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
     return ranks

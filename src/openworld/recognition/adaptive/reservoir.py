@@ -1,4 +1,4 @@
-"""A few samples of each class, chosen so that neither order nor pieces make a difference."""
+"""Reservoir: a few samples of each class, chosen by hash, whatever the order and the batches they came in."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from openworld.recognition.hashing import row_hashes
 from openworld.recognition.validation import as_key
 
 Floats = NDArray[np.floating[Any]]
+Hashes = NDArray[np.uint64]
 
 _ROWS_AT_ONCE = 16384
 _LARGEST_HASH = 2**64 - 1
@@ -181,3 +181,22 @@ def precise_enough(samples: NDArray[Any]) -> type[np.floating[Any]]:
     constant = spread <= 1e-12 * largest  # up to rounding
     blurred = np.spacing(largest.astype(np.float32)) > 1e-3 * spread
     return np.float64 if np.any(blurred & ~constant) else np.float32
+
+
+def scrambled(numbers: NDArray[np.integer[Any]]) -> Hashes:
+    """Return a 64-bit hash of each integer; different integers have different hashes (SplitMix64)."""
+    bits = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(bits ^ (bits >> np.uint64(31)))
+
+
+def row_hashes(rows: NDArray[np.floating[Any]]) -> Hashes:
+    """Return a hash of the bits of each row of a C-contiguous float32 or float64 table.
+
+    Multilinear hashing: each 32-bit word is multiplied by its own 64-bit key, and the products are summed
+    modulo 2^64 (Lemire and Kaser, Strongly universal string hashing is fast, 2014).
+    """
+    words = rows.view(np.uint32)
+    keys = scrambled(np.arange(words.shape[1]))
+    return scrambled(np.einsum("ij,j->i", words, keys))

@@ -32,19 +32,20 @@ _BYTES_PER_COVARIANCE = 17  # measured: 6.7 GB for 20,000 features
 class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base class of metrics that standardize the features and map them by W: ``W' (x - mean) / scale``.
 
-    Subclasses learn `mean_`, `scale_` and `W_` and call `_set_metric`.
+    Subclasses learn `mean_`, `scale_` and `W_` and call `set_fitted`.
     """
 
     mean_: NDArray[np.float64]
     scale_: NDArray[np.float64]
     W_: NDArray[np.float64]
 
-    def _set_metric(self, mean: Floats, scale: Floats, W: Floats) -> None:
+    def set_fitted(self, mean: Floats, scale: Floats, W: Floats) -> None:
+        """Set the learned mean, scale and W."""
         self.mean_, self.scale_, self.W_ = (np.asarray(part, dtype=np.float64) for part in (mean, scale, W))
         # Standardization and W are combined into one affine map, so that predicting takes one matrix product.
         folded = self.W_ / self.scale_[:, np.newaxis]
         offset = self.mean_ @ folded
-        self._affine = {
+        self.affine_ = {
             np.dtype(kind): (folded.astype(kind), offset.astype(kind)) for kind in ("float32", "float64")
         }
 
@@ -66,7 +67,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         samples: Floats = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        folded, offset = self._affine[samples.dtype]
+        folded, offset = self.affine_[samples.dtype]
         projected = samples @ folded
         projected -= offset
         return np.asarray(projected)
@@ -102,7 +103,7 @@ class EuclideanMetric(LinearMetric):
         self._validate_params()
         samples: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
         mean, scale = _mean_and_scale(samples, self.standardize)
-        self._set_metric(mean, scale, np.eye(samples.shape[1]))
+        self.set_fitted(mean, scale, np.eye(samples.shape[1]))
         return self
 
 
@@ -216,7 +217,7 @@ class NCMMetric(LinearMetric):
         standardized = ((samples - mean) / scale).astype(samples.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):  # a loss that is not finite raises an error
             solution = self._solve(self._problem(standardized, codes))
-        self._set_metric(mean, scale, solution.W)
+        self.set_fitted(mean, scale, solution.W)
         self.biases_ = np.asarray(solution.biases, dtype=np.float64)
         self.loss_curve_ = solution.training_loss
         self.held_out_loss_curve_ = solution.held_out_loss

@@ -161,7 +161,7 @@ def fit_in_passes(metric: NCMMetric, passes: Passes) -> NCMMetric:
     white = Problem(X @ unwhiten, codes, X @ unwhiten, codes, problem.means @ unwhiten, problem.with_biases)
     solution = _descend(metric, white, n_components, passes, classes, mean, unwhiten / scale[:, np.newaxis])
     metric.classes_, metric.n_features_in_ = classes, n_features
-    metric._set_metric(mean, scale, unwhiten @ solution.W)
+    metric.set_fitted(mean, scale, unwhiten @ solution.W)
     metric.biases_ = np.asarray(solution.biases, dtype=np.float64)
     metric.loss_curve_, metric.held_out_loss_curve_ = solution.training_loss, solution.held_out_loss
     metric.steps_curve_, metric.seconds_curve_ = solution.steps, solution.seconds

@@ -7,7 +7,7 @@ import pytest
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.model_file import dumps, loads
-from openworld.model_file.examples import pack, unpack
+from openworld.model_file.packing import pack_examples, unpack_examples
 
 
 def test_examples_come_back_with_the_model() -> None:
@@ -21,8 +21,8 @@ def test_examples_come_back_with_the_model() -> None:
 
 
 def test_parts_that_do_not_fit_are_refused() -> None:
-    lengths, arrays = pack({"a": [b"12", b"345"]}, {"a"})
-    assert unpack(lengths, arrays["examples"]) == {"a": [b"12", b"345"]}
+    lengths, arrays = pack_examples({"a": [b"12", b"345"]}, {"a"})
+    assert unpack_examples(lengths, arrays["examples"]) == {"a": [b"12", b"345"]}
     for wrong in ([["a", [2, 4]]], [["a", [2]]], [["a", [-1, 6]]], [[7, [5]]], "a"):
         with pytest.raises(ValueError, match="do not fit together"):
-            unpack(wrong, arrays["examples"])
+            unpack_examples(wrong, arrays["examples"])
