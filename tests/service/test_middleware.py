@@ -55,6 +55,18 @@ def test_other_sites_cannot_act(client, headers, status):
     assert client.get("/v1/pool", headers=headers).status_code == 200
 
 
+def test_a_nul_in_the_address_is_refused(client):
+    """PostgreSQL would raise an error."""
+    for path in ("/v1/pool?nearest=%00", "/v1/classes/a%00b", "/history?who=a%00"):
+        assert client.get(path).status_code == 400
+    assert client.delete("/v1/keys/%00").status_code == 400
+
+
+def test_a_length_of_thousands_of_zeros_is_read(client):
+    sent = {"Content-Length": 5000 * "0" + "2", "Content-Type": "application/json"}
+    assert client.post("/v1/undo", content=b"{}", headers=sent).status_code < 500
+
+
 def test_only_known_names_of_the_host_are_answered_to(serving):
     with serving(allowed_hosts="open.example") as client:
         for host, status in {

@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from time import monotonic, sleep
 from unittest.mock import Mock
 
@@ -154,6 +155,44 @@ def test_a_request_in_pieces_is_answered_and_so_is_the_next(port: int) -> None:
             while not answer.endswith(b"9"):
                 answer += client.recv(1000)
             assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_that_trickles_in_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece is in time; the whole is not."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as client, suppress(ConnectionError):
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
+        client.settimeout(0.05)
+        end = monotonic() + PATIENCE
+        while monotonic() < end:
+            client.sendall(b"1")
+            with suppress(TimeoutError):
+                assert client.recv(100) == b""
+                return
+        pytest.fail("it is still open")
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (b"POST / HTTP/1.1\r\nHost: a\r\n", b"X: " + 997 * b"x" + b"\r\n"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nX: ", 1000 * b"x"),
+        (b"POST /", 1000 * b"x"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: x\r\n" * 200),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x" * 1000),
+    ],
+    ids=["many headers", "long header", "long path", "headers after the body", "parameters of a chunk"],
+)
+def test_endless_headers_are_refused(
+    port: int, start: bytes, piece: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_server, "HEADER_SECONDS", PATIENCE)
+    monkeypatch.setattr(service_server, "BODY_SECONDS", PATIENCE)
+    monkeypatch.setattr(service_server.Connection, "max_bytes", 1 << 20)
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as client, suppress(ConnectionError):
+        client.sendall(start)
+        for _ in range(100_000):
+            client.sendall(piece)
+        pytest.fail("it took everything")
 
 
 # -- logs -----------------------------------------------------------------------------------------

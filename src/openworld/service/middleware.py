@@ -143,10 +143,17 @@ class Protection:
             )
         if scope["method"] not in _SAFE_METHODS and _is_cross_site(headers, host):
             return HTTPException(403, "Requests from other sites are refused.")
-        length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._max_body:
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # PostgreSQL takes no text with one
+            return HTTPException(400, "The address has a NUL character.")
+        if (_content_length(headers) or 0) > self._max_body:
             return too_large(self._max_body)
         return None
+
+
+def _content_length(headers: dict[bytes, bytes]) -> int | None:
+    """Return the length of the body that the headers tell; None if they tell none."""
+    digits = headers.get(b"content-length", b"").lstrip(b"0")  # Python refuses to read thousands of digits
+    return int(digits) if digits.isdigit() else 0 if b"content-length" in headers else None
 
 
 def _is_cross_site(headers: dict[bytes, bytes], host: str) -> bool:
@@ -207,8 +214,7 @@ class RequestBodies:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        length = headers.get(b"content-length", b"")
-        n_bytes = int(length) if length.isdigit() else None if b"transfer-encoding" in headers else 0
+        n_bytes = None if b"transfer-encoding" in headers else _content_length(headers) or 0
         limit = self._limit(scope["path"])
         if n_bytes is not None and n_bytes <= min(limit, SMALL_BODY):
             await self._app(scope, receive, send)

@@ -43,7 +43,9 @@ _SWITCH_SECONDS = 0.0005  # so that computing threads and the event loop do not 
 _ARENAS = 1
 _M_ARENA_MAX = -8  # from malloc.h
 HEADER_SECONDS = 20.0  # from the first byte, or from connecting, until the headers are there
-BODY_SECONDS = 60.0  # between two pieces of a body
+BODY_SECONDS = 60.0  # between two pieces of a body, and for all of it,
+BYTES_PER_SECOND = 500  # beside a second for so many bytes
+HEADER_BYTES = 1 << 16
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -83,6 +85,7 @@ def _set_up_process(settings: ServiceSettings) -> None:
     """Set what belongs to the whole process, of a server or of a worker."""
     set_up_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_SECONDS)
+    Connection.max_bytes = HEADER_BYTES + 2 * int(1e6 * settings.max_body_mb)
     limit_blas_threads()
     limit_arenas()
 
@@ -231,15 +234,18 @@ def _end_with_parent() -> None:
 
 
 class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
-    """A connection that closes if a request does not arrive in time; the response may take any time.
+    """A connection that closes if a request is too slow or too large; the response may take any time.
 
     One timer checks the deadline, which moves with each step of a request: setting a timer costs more than
     the rest of a step.
     """
 
+    max_bytes = 1 << 27  # of a request; chunks of a body have heads, and headers may follow it
     _deadline: float | None = None
     _timer: asyncio.TimerHandle | None = None
     _is_in_body = False
+    _n_received = _n_bytes = 0
+    _body_started = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first headers."""
@@ -254,18 +260,29 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of a request; the next piece of a body may come later again."""
-        if self._is_in_body:
-            self._wait(BODY_SECONDS)
+        self._n_received = len(data)
         super().data_received(data)
+        if self._deadline is None or self.transport.is_closing():
+            return
+        self._n_bytes += len(data)
+        if not self._is_in_body:
+            if self._n_bytes > HEADER_BYTES:
+                self.send_400_response("The headers are too large.")
+        elif self._n_bytes > self.max_bytes:
+            self.transport.close()
+        else:
+            left = self._body_started + BODY_SECONDS + self._n_bytes / BYTES_PER_SECOND - self.loop.time()
+            self._wait(min(BODY_SECONDS, left))
 
     def on_message_begin(self) -> None:
         """Wait for the headers of a request."""
+        self._n_bytes = -self._n_received  # the rest of this piece may be of the request before
         self._wait(HEADER_SECONDS)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Wait for the body of a request."""
-        self._is_in_body = True
+        self._is_in_body, self._body_started = True, self.loop.time()
         self._wait(BODY_SECONDS)
         super().on_headers_complete()
 
