@@ -140,6 +140,18 @@ def test_a_tight_cluster_is_purer_than_a_loose_one():
     assert not any(cluster.loose for cluster in found.clusters if cluster.medoid < 120)
 
 
+def test_a_cluster_that_takes_in_known_samples_is_less_pure():
+    vectors, truth = blobs([20, 20, 20, 20], noise=0.6)
+    near = blobs([20, 20, 20, 20], noise=0.6, seed=0)[0][truth == 1]
+    alone = find_clusters(vectors, np.arange(80), known=no_samples(100))
+    mixed = find_clusters(vectors, np.arange(80), known=KnownSamples(near, np.zeros(20, dtype=np.intp)))
+    before, after = (
+        {int(truth[cluster.medoid]): cluster.purity for cluster in found.clusters} for found in (alone, mixed)
+    )
+    assert after[1] < 0.6 * before[1]
+    assert min(after[label] for label in (0, 2, 3)) > 0.9 * min(before.values())
+
+
 def test_novelty_is_the_distance_to_the_most_similar_known_class():
     vectors, truth = blobs([20, 20, 20], noise=0.3)
     known = KnownSamples(vectors[truth == 1], np.zeros(20, dtype=np.intp))

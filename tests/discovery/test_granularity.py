@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from openworld.discovery import granularity
 from openworld.discovery.granularity import (
@@ -93,12 +94,30 @@ def test_a_pool_close_to_the_known_classes_raises_the_threshold():
     assert calibrated(both, codes).threshold > alone.threshold + 0.2
 
 
-def test_purity_rises_with_cohesion_and_stays_a_share():
+def test_purity_rises_with_separation_falls_with_known_samples_and_stays_a_share():
     vectors, codes = classes(30, 1.0)
     granularity = calibrated(vectors, codes)
-    purity = granularity.purity(np.linspace(-1, 1, 9))
+    purity = granularity.purity(np.linspace(-1, 1, 9), np.zeros(9))
     assert (np.diff(purity) >= 0).all()
     assert ((purity > 0) & (purity < 1)).all()
+    mixed = granularity.purity(np.zeros(9), np.linspace(0, 0.9, 9))
+    assert (np.diff(mixed) < 0).all()
+    assert mixed[0] == granularity.purity(np.zeros(1), np.zeros(1))[0]
+
+
+def test_small_known_classes_do_not_make_clusters_too_fine_for_large_unknown_ones():
+    """Classes of four kinds: a known class has few samples, so that its kinds are found one by one."""
+    random = np.random.default_rng(0)
+    means = random.normal(size=(60, 60))
+    kinds = means[:, np.newaxis] + random.normal(size=(60, 4, 60))
+    known = kinds[:50].repeat(3, axis=1).reshape(-1, 60)
+    pool = kinds[50:].repeat(30, axis=1).reshape(-1, 60)
+    vectors = unit(np.concatenate([pool, known]) + 0.3 * random.normal(size=(len(pool) + len(known), 60)))
+    codes = np.r_[np.full(len(pool), -1), np.arange(50).repeat(12)]
+    smoothed, nearest = smooth(vectors)
+    dendrogram = average_linkage(smoothed, 0.05)
+    found = dendrogram.cut(calibrate(dendrogram, vectors, codes, nearest).threshold)[: len(pool)]
+    assert adjusted_rand_score(np.arange(10).repeat(120), found) > 0.9
 
 
 def test_steps_to_finer_and_back():
@@ -125,7 +144,7 @@ def test_purity_comes_before_completeness(monkeypatch):
     """Whole known classes would take unknown ones with them: the cut stays above, where parts are pure."""
     vectors, codes = known_beside_unknown()
     pure = calibrated(vectors, codes).threshold
-    monkeypatch.setattr(granularity, "PROMISED", 0.0)
+    monkeypatch.setattr(granularity, "PROMISED", 0.01)
     complete = calibrated(vectors, codes).threshold
     assert pure > complete
 

@@ -118,9 +118,9 @@ def find_clusters(
     """Find the clusters of samples, at the scale of the known classes.
 
     Average linkage of the directions of the samples, in the first 128 principal directions of the pool and
-    smoothed by their nearest neighbors (`neighbors.smooth`). The dendrogram is cut where held-out samples of
-    known classes, clustered with the pool, are recovered best (`granularity.calibrate`). The order of the
-    input does not matter.
+    smoothed by their nearest neighbors (`neighbors.smooth`). The dendrogram is cut where clusters are
+    largest while held-out samples of known classes, clustered with the pool, stay apart from it
+    (`granularity.calibrate`). The order of the input does not matter.
 
     Parameters
     ----------
@@ -229,9 +229,13 @@ def look_first(clusters: Iterable[Cluster], order: str = "gain") -> list[Cluster
 
 @dataclass(frozen=True, eq=False)
 class _Linked:
-    """The cluster of each sample of the pool, however small, and what they were cut by."""
+    """The cluster of each sample of the pool, however small, and what they were cut by.
+
+    `n_known` counts the held-out known samples in each cluster.
+    """
 
     cluster_of: Positions
+    n_known: Positions
     nearest: NDArray[np.float32]
     granularity: Granularity
 
@@ -253,7 +257,7 @@ def _link(directions: NDArray[np.float32], examples: KnownSamples, finer: int, r
     n_parts = -(-len(directions) // _MOST_AT_ONCE)
     cluster_of = np.empty(len(directions), dtype=np.intp)
     nearest = np.empty(len(directions), dtype=np.float32)
-    granularity, n_clusters = USUAL, 0
+    granularity, n_known = USUAL, np.empty(0, dtype=np.intp)
     smoothed = np.empty_like(directions)
 
     def tick(progress: float) -> None:  # smoothing and linkage take about as long
@@ -268,22 +272,24 @@ def _link(directions: NDArray[np.float32], examples: KnownSamples, finer: int, r
         if part == 0:
             codes = np.concatenate([np.full(n_here, -1), examples.codes])
             granularity = calibrate(dendrogram, some, codes, nearest_here).finer(finer)
-        found = np.unique(dendrogram.cut(granularity.threshold)[:n_here], return_inverse=True)[1]
-        cluster_of[rows], nearest[rows] = found + n_clusters, nearest_here[:n_here]
+        cut = dendrogram.cut(granularity.threshold)
+        labels, found = np.unique(cut[:n_here], return_inverse=True)
+        cluster_of[rows], nearest[rows] = found + len(n_known), nearest_here[:n_here]
+        n_known = np.concatenate([n_known, np.bincount(cut[n_here:], minlength=len(cut))[labels]])
         smoothed[rows] = smooth_here[:n_here]
-        n_clusters += int(found.max()) + 1
     if n_parts > 1:
-        cluster_of = _join(smoothed, cluster_of, granularity.threshold, report)
-    return _Linked(cluster_of, nearest, granularity)
+        joined = _join(smoothed, cluster_of, granularity.threshold, report)
+        cluster_of, n_known = joined[cluster_of], np.bincount(joined, n_known).astype(np.intp)
+    return _Linked(cluster_of, n_known, nearest, granularity)
 
 
 def _join(
     directions: NDArray[np.float32], cluster_of: Positions, threshold: float, report: _Report
 ) -> Positions:
-    """Merge the clusters of the parts of a large pool."""
+    """Merge the clusters of the parts of a large pool, and return the new cluster of each of them."""
     means, sizes = cluster_means(directions, cluster_of)
     joined: Dendrogram = average_linkage(means, threshold, weights=sizes, tick=lambda _: report.done(0))
-    return np.asarray(joined.cut(threshold)[cluster_of])
+    return joined.cut(threshold)
 
 
 def _describe(
@@ -298,7 +304,8 @@ def _describe(
     """Return the clusters that are large enough, without ids."""
     means, sizes = cluster_means(directions, pool.cluster_of)
     large = np.flatnonzero(sizes >= min_size)
-    purity = pool.granularity.purity(separations(directions, pool.cluster_of, large))
+    known_share = pool.n_known[large] / (sizes + pool.n_known)[large]
+    purity = pool.granularity.purity(separations(directions, pool.cluster_of, large), known_share)
     novelty = np.ones(len(large))
     if len(examples.codes):
         class_means, _ = cluster_means(examples.vectors, np.unique(examples.codes, return_inverse=True)[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ Positions = NDArray[np.intp]
 
 THRESHOLDS = np.arange(0.06, 0.96, 0.02)
 PROMISED = 0.85  # purity of known samples among the pool: people need pure clusters before complete ones
+APART = 0.6  # share of its own class among the known samples around one; two classes in each cluster: 0.5
 LEAST_THRESHOLD = 0.3  # whatever the known classes say: less alike than this is never one cluster
 MOST_THRESHOLD = 0.97
 _STEP = 1.25  # of `finer`
@@ -44,11 +45,15 @@ class Granularity:
     intercept: float
     n_classes: int = 0
 
-    def purity(self, separation: Floats) -> NDArray[np.float64]:
-        """Estimate the share of the commonest class in clusters from their `separations`."""
+    def purity(self, separation: Floats, known_share: Floats) -> NDArray[np.float64]:
+        """Estimate the share of the commonest class in clusters.
+
+        From their `separations`, and the share of held-out known samples among all that were clustered
+        together: a cluster that attracts known classes probably mixes them with unknown ones.
+        """
         usual = expit(USUAL.slope * separation + USUAL.intercept)
         own = expit(self.slope * separation + self.intercept)
-        return np.asarray(_shrunk(own, usual, self.n_classes))
+        return np.asarray(_shrunk(own, usual, self.n_classes) * (1 - known_share))
 
     def finer(self, steps: int) -> Granularity:
         """Return the granularity for smaller clusters, or for larger ones where `steps` is negative."""
@@ -63,12 +68,13 @@ USUAL = Granularity(threshold=0.6, slope=8.2, intercept=0.1)
 def calibrate(
     dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions, nearest: NDArray[np.float32]
 ) -> Granularity:
-    """Find the cut that recovers known classes best, of those that keep them pure.
+    """Find the coarsest cut that keeps known classes apart from the pool and from each other.
 
-    Held-out samples of known classes lie among the pool and are clustered with it. A cut is judged by the
-    BCubed F-measure of these samples: precision is the share of their cluster that is of their class, recall
-    the share of their class that is in their cluster. A cut that mixes them with the pool, so that their
-    purity there is below `PROMISED`, is taken only where there is no other, and then the purest.
+    Held-out samples of known classes lie among the pool and are clustered with it. Their clusters have to be
+    as pure as `PROMISED` on average, and to hold no more of other known classes than `APART` allows; where no
+    cut is that pure, the purest is taken. How much of a class a cut recovers is not asked: known classes have
+    few samples here, which smoothing makes compact, and so they are recovered by cuts that are too fine for
+    unknown classes of many samples.
 
     Parameters
     ----------
@@ -88,14 +94,9 @@ def calibrate(
     class_of = np.unique(codes[known], return_inverse=True)[1]
     usual = usual_threshold(nearest, float(np.median(cohesions(vectors[known], class_of))))
     judged = [_judge(dendrogram.cut(threshold), codes, known) for threshold in THRESHOLDS]
-    precision, recall, purity = np.array([[values.mean() for values in cut] for cut in judged]).T
-    measure = 2 * precision * recall / (precision + recall)
-    if purity.max() >= PROMISED:
-        measure[purity < PROMISED] = 0.0
-    else:
-        measure = purity
-    best = float(THRESHOLDS[int(np.argmax(np.round(measure, 9)))])
-    threshold = max(_shrunk(best, usual, n_classes), LEAST_THRESHOLD)
+    enough = [min(cut.purity.mean() / PROMISED, cut.apart.mean() / APART, 1.0) for cut in judged]
+    coarsest = float(THRESHOLDS[int(np.argmax(np.round(enough, 9)))])
+    threshold = max(_shrunk(coarsest, usual, n_classes), LEAST_THRESHOLD)
     slope, intercept = _purity_curve(dendrogram, vectors, codes, known, threshold)
     return Granularity(threshold, slope, intercept, n_classes)
 
@@ -114,27 +115,33 @@ def _shrunk(found: Any, usual: Any, n_classes: int) -> Any:
     return (n_classes * found + _USUAL_CLASSES * usual) / (n_classes + _USUAL_CLASSES)
 
 
-def _judge(cluster_of: Positions, codes: Positions, known: Positions) -> tuple[Floats, Floats, Floats]:
-    """Return precision, recall and purity of the clusters of known samples; a sample alone has only recall.
+class _Judged(NamedTuple):
+    """The clusters of known samples: how pure among the pool, and how far apart from other known classes.
+
+    Samples that are alone in their cluster are left out, unless all are.
+    """
+
+    samples: Positions
+    purity: Floats
+    apart: Floats
+
+
+def _judge(cluster_of: Positions, codes: Positions, known: Positions) -> _Judged:
+    """Return the share of its own class in the cluster of each known sample.
 
     Pool samples are of unknown classes and make a cluster impure. Not all: the pool also holds rejected
-    samples of known classes, so half as many as there are known ones cost nothing. For the precision, they
-    count at most as one class of the same size, as known classes have few samples here and unknown ones
-    many. The purity is that among the pool: the other known classes are not in it, and may be many more than
-    its own.
+    samples of known classes, so half as many as there are known ones cost nothing. Other known classes are
+    not in the pool and may be many more than its own, so they count separately.
     """
-    of_class, classes = cluster_of[known], codes[known]
-    pairs = of_class * (codes.max() + 1) + classes
+    sizes, n_known = np.bincount(cluster_of), np.bincount(cluster_of[known], minlength=cluster_of.max() + 1)
+    several = sizes[cluster_of[known]] > 1
+    samples = known[several] if several.any() else known
+    clusters = cluster_of[samples]
+    pairs = clusters * (codes.max() + 1) + codes[samples]
     _, position, counts = np.unique(pairs, return_inverse=True, return_counts=True)
     same = counts[position]
-    sizes, n_known = np.bincount(cluster_of), np.bincount(of_class, minlength=cluster_of.max() + 1)
-    from_pool = (sizes - n_known)[of_class]
-    strange = np.maximum(from_pool - same / 2, 0)
-    precision = same / (n_known[of_class] + np.minimum(strange, same))
-    recall = same / np.bincount(classes)[classes]
-    several = sizes[of_class] > 1
-    rated = several if several.any() else np.ones_like(several)
-    return precision[rated], recall, (same / (same + strange))[rated]
+    strange = np.maximum((sizes - n_known)[clusters] - same / 2, 0)
+    return _Judged(samples, same / (same + strange), same / n_known[clusters])
 
 
 def _purity_curve(
@@ -144,18 +151,15 @@ def _purity_curve(
     known: Positions,
     threshold: float,
 ) -> tuple[float, float]:
-    """Fit the precision of known samples to the separation of their clusters, at cuts near the chosen one."""
-    separation, precision = [], []
+    """Fit the purity of the clusters of known samples to their separation, at cuts near the chosen one."""
+    separation, purity = [], []
     for nearby in THRESHOLDS[np.abs(THRESHOLDS - threshold) <= _NEARBY][::2]:
         cluster_of = dendrogram.cut(float(nearby))
-        several = known[np.bincount(cluster_of)[cluster_of[known]] > 1]
-        if len(several):
-            wanted, position = np.unique(cluster_of[several], return_inverse=True)
-            separation.append(separations(vectors, cluster_of, wanted)[position])
-            precision.append(_judge(cluster_of, codes, known)[0])
-    if not separation:
-        return USUAL.slope, USUAL.intercept
-    return _logistic(np.concatenate(separation), np.concatenate(precision))
+        judged = _judge(cluster_of, codes, known)
+        wanted, position = np.unique(cluster_of[judged.samples], return_inverse=True)
+        separation.append(separations(vectors, cluster_of, wanted)[position])
+        purity.append(judged.purity)
+    return _logistic(np.concatenate(separation), np.concatenate(purity))
 
 
 def cluster_means(
