@@ -1,4 +1,4 @@
-"""The Extreme Value Machine against loops, scipy, libMR and the EVM package, and under the contract."""
+"""The Extreme Value Machine against loops, scipy, libMR and the EVM package."""
 
 from __future__ import annotations
 
@@ -19,25 +19,6 @@ from openworld.baselines.extreme_value_machine import (
     greedy_cover,
     probability,
 )
-from openworld.testing import contract_checks
-
-BASELINES = [ExtremeValueMachine(), ExtremeValueMachine(cover_threshold=1.5), CosineExtremeValueMachine()]
-
-
-def small_data() -> tuple[Any, Any, Any]:
-    """Four classes of 12 samples with 5 features, and four queries; the same in every NumPy version."""
-    y = np.repeat(np.arange(4), 12)
-    X = np.sin(np.arange(1, 241) ** 1.5).reshape(48, 5) @ (
-        np.eye(5) + 0.3 * np.cos(np.arange(25)).reshape(5, 5)
-    )
-    X[:, :4] += 2 * np.eye(4)[y]
-    return X, y, 3 * np.cos(np.arange(1, 21) ** 1.3).reshape(4, 5)
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-@pytest.mark.parametrize("baseline", BASELINES, ids=str)
-def test_contract(baseline: Any, check: Any) -> None:
-    check(baseline)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
@@ -72,8 +53,8 @@ def naive_psi(X: Any, y: Any, queries: Any, tail_size: int, metric: Any) -> tupl
 @pytest.mark.parametrize(
     ("baseline", "metric"), [(ExtremeValueMachine, "euclidean"), (CosineExtremeValueMachine, "cosine")]
 )
-def test_model_one_sample_at_a_time(baseline: Any, metric: Any) -> None:
-    X, y, queries = small_data()
+def test_model_one_sample_at_a_time(baseline: Any, metric: Any, small_data: Any) -> None:
+    X, y, queries = small_data
     queries = np.vstack([queries / 2, X[::7] + 0.1])
     at_queries, at_samples = naive_psi(X, y, queries, 10, metric)
     whole = baseline(tail_size=10, cover_threshold=1.5, threshold=0.0).fit(X, y)
@@ -115,8 +96,8 @@ def test_new_class_by_hand() -> None:
     assert model.predict([[0.1], [4.1], [30.0], [1e6]]).tolist() == [0, 2, 2, -1]
 
 
-def test_without_reduction_learning_later_is_learning_at_once() -> None:
-    X, y, queries = small_data()
+def test_without_reduction_learning_later_is_learning_at_once(small_data: Any) -> None:
+    X, y, queries = small_data
     at_once = ExtremeValueMachine(cover_threshold=1.5, threshold=0.0, tail_size=15).fit(X, y)
     pieces = ExtremeValueMachine(cover_threshold=1.5, threshold=0.0, tail_size=15).fit(X[:12], y[:12])
     for i in np.array_split(np.random.default_rng(0).permutation(np.arange(12, 48)), 5):
@@ -146,8 +127,8 @@ def test_many_features_do_not_make_all_scores_equal() -> None:
 
 @pytest.mark.parametrize("baseline", [ExtremeValueMachine, CosineExtremeValueMachine])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_two_classes_and_single_samples(baseline: Any, dtype: Any) -> None:
-    X, y, _ = small_data()
+def test_two_classes_and_single_samples(baseline: Any, dtype: Any, small_data: Any) -> None:
+    X, y, _ = small_data
     two = y < 2
     model = baseline().fit(X[two].astype(dtype), y[two])
     assert np.mean(model.predict(X[two]) == y[two]) > 0.6
@@ -163,8 +144,8 @@ def test_two_classes_and_single_samples(baseline: Any, dtype: Any) -> None:
     assert np.all(np.isfinite(alone.decision_function(np.eye(2))))
 
 
-def test_text_labels_of_another_array_type() -> None:
-    X, y, _ = small_data()
+def test_text_labels_of_another_array_type(small_data: Any) -> None:
+    X, y, _ = small_data
     names = np.array([f"class {label}" for label in y])
     model = ExtremeValueMachine().fit(X[:24], names[:24]).partial_fit(X[24:], names[24:].astype(object))
     assert model.classes_.tolist() == sorted(set(names.tolist()))
@@ -172,8 +153,8 @@ def test_text_labels_of_another_array_type() -> None:
         model.partial_fit(X, y)
 
 
-def test_tail_size_must_be_positive() -> None:
-    X, y, _ = small_data()
+def test_tail_size_must_be_positive(small_data: Any) -> None:
+    X, y, _ = small_data
     with pytest.raises(ValueError, match="tail_size"):
         ExtremeValueMachine(tail_size=0).fit(X, y)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -11,12 +9,6 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from openworld.baselines.label_tree import LabelTree, Node, choose_branch, group_classes
-from openworld.testing import contract_checks
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-def test_contract(check: Any) -> None:
-    check(LabelTree(branching=3))
 
 
 def test_close_means_share_a_group() -> None:

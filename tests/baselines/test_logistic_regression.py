@@ -12,15 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from openworld.baselines.logistic_regression import MaximumLogit, MaximumProbability
-from openworld.testing import contract_checks
 
 BASELINES = [MaximumLogit(), MaximumProbability()]
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-@pytest.mark.parametrize("baseline", BASELINES, ids=str)
-def test_contract(baseline: Any, check: Any) -> None:
-    check(baseline)
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])

@@ -1,4 +1,4 @@
-"""Mahalanobis distances against loops and pytorch-ood, and under the contract."""
+"""Mahalanobis distances against loops and pytorch-ood."""
 
 from __future__ import annotations
 
@@ -11,30 +11,13 @@ from sklearn.datasets import load_digits
 
 from openworld.baselines.mahalanobis import Mahalanobis, RelativeMahalanobis
 from openworld.recognition import CrossClassValidation, KnownRecall
-from openworld.testing import contract_checks
 
 BASELINES = [Mahalanobis(), RelativeMahalanobis()]
 
 
-def small_data() -> tuple[Any, Any, Any]:
-    """Four classes of 12 samples with 5 features, and four queries; the same in every NumPy version."""
-    y = np.repeat(np.arange(4), 12)
-    X = np.sin(np.arange(1, 241) ** 1.5).reshape(48, 5) @ (
-        np.eye(5) + 0.3 * np.cos(np.arange(25)).reshape(5, 5)
-    )
-    X[:, :4] += 2 * np.eye(4)[y]
-    return X, y, 3 * np.cos(np.arange(1, 21) ** 1.3).reshape(4, 5)
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-@pytest.mark.parametrize("baseline", BASELINES, ids=str)
-def test_contract(baseline: Any, check: Any) -> None:
-    check(baseline)
-
-
-def test_against_pytorch_ood() -> None:
+def test_against_pytorch_ood(small_data: Any) -> None:
     """`pytorch_ood.detector.Mahalanobis` and `RMD`, 0.4.0, whose covariances lack the factor 1 / N."""
-    X, y, queries = small_data()
+    X, y, queries = small_data
     expected: list[tuple[Any, list[float]]] = [
         (Mahalanobis, [22.6129907863, 19.9635100267, 48.2390636062, 9.873387722]),
         (RelativeMahalanobis, [8.0700118664, 5.2650872564, 17.3779250731, 1.947958437]),
@@ -45,8 +28,8 @@ def test_against_pytorch_ood() -> None:
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_equations_one_sample_at_a_time(relative: bool) -> None:
-    X, y, queries = small_data()
+def test_equations_one_sample_at_a_time(relative: bool, small_data: Any) -> None:
+    X, y, queries = small_data
     means = np.array([X[y == c].mean(axis=0) for c in range(4)])
     within = OAS(assume_centered=True).fit(X - means[y]).covariance_
     background = OAS(assume_centered=True).fit(X - X.mean(axis=0)).covariance_
@@ -62,8 +45,8 @@ def test_equations_one_sample_at_a_time(relative: bool) -> None:
 
 
 @pytest.mark.parametrize("baseline", BASELINES, ids=str)
-def test_learning_in_pieces_is_learning_at_once(baseline: Any) -> None:
-    X, y, queries = small_data()
+def test_learning_in_pieces_is_learning_at_once(baseline: Any, small_data: Any) -> None:
+    X, y, queries = small_data
     at_once = baseline.__class__().fit(X, y)
     pieces = baseline.__class__().fit(X[:24], y[:24])
     for i in np.random.default_rng(0).permutation(np.arange(24, 48)):
@@ -74,9 +57,9 @@ def test_learning_in_pieces_is_learning_at_once(baseline: Any) -> None:
     assert not hasattr(pieces, "_samples")
 
 
-def test_calibration_is_what_the_definition_says() -> None:
+def test_calibration_is_what_the_definition_says(small_data: Any) -> None:
     """The held-out share of each class, judged by statistics of the others, one fold at a time."""
-    X, y, _ = small_data()
+    X, y, _ = small_data
     calibrator = CrossClassValidation(KnownRecall(0.9), validation_fraction=0.25)
     model = Mahalanobis(shrinkage=0.1, threshold=calibrator).fit(X, y)
     samples, codes = model._held_out(0.25)
@@ -96,8 +79,8 @@ def test_calibration_is_what_the_definition_says() -> None:
 
 @pytest.mark.parametrize("baseline", BASELINES, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_two_classes_and_single_samples(baseline: Any, dtype: Any) -> None:
-    X, y, _ = small_data()
+def test_two_classes_and_single_samples(baseline: Any, dtype: Any, small_data: Any) -> None:
+    X, y, _ = small_data
     two = y < 2
     model = baseline.__class__().fit(X[two].astype(dtype), y[two])
     assert np.mean(model.predict(X[two]) == y[two]) > 0.5
@@ -108,16 +91,16 @@ def test_two_classes_and_single_samples(baseline: Any, dtype: Any) -> None:
     assert np.all(np.isfinite(one_each.decision_function(np.eye(3))))
 
 
-def test_repeated_features_do_not_stop_it() -> None:
-    X, y, _ = small_data()
+def test_repeated_features_do_not_stop_it(small_data: Any) -> None:
+    X, y, _ = small_data
     twice = np.hstack([X, X])
     assert np.mean(Mahalanobis(shrinkage=0.0).fit(twice, y).predict(twice) == y) > 0.5
 
 
 @pytest.mark.parametrize("baseline", BASELINES, ids=str)
-def test_two_samples_of_each_class(baseline: Any) -> None:
+def test_two_samples_of_each_class(baseline: Any, small_data: Any) -> None:
     """Holding one of two out leaves no scatter to judge by."""
-    X, y, _ = small_data()
+    X, y, _ = small_data
     few = np.r_[:2, 12:14, 24:26]
     model = baseline.__class__().fit(X[few], y[few])
     assert np.mean(model.predict(X[few]) == y[few]) > 0.5

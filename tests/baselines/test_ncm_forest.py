@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.stats import entropy
@@ -19,7 +17,6 @@ from openworld.baselines.ncm_forest import (
     impurity,
     random_divisions,
 )
-from openworld.testing import contract_checks
 
 
 def digits(n_class: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -30,11 +27,6 @@ def digits(n_class: int = 10) -> tuple[np.ndarray, np.ndarray]:
 def grown(X: np.ndarray, y: np.ndarray, n_trees: int = 3) -> Forest:
     trees = [Tree(10, (0, number)) for number in range(n_trees)]
     return Forest(trees, np.empty((0, X.shape[1])), y[:0], 0).grown(X, y, int(y.max()) + 1)
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-def test_contract(check: Any) -> None:
-    check(NCMForest(n_trees=6))
 
 
 def test_split_sends_a_sample_to_the_side_of_its_nearest_mean() -> None:

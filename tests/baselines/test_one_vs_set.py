@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -11,12 +9,6 @@ from sklearn.metrics import roc_auc_score
 
 from openworld.baselines.linear_svm import fit_linear_svm, standardizer
 from openworld.baselines.one_vs_set import OneVsSet, refine_slab
-from openworld.testing import contract_checks
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-def test_contract(check: Any) -> None:
-    check(OneVsSet())
 
 
 def risk_by_hand(

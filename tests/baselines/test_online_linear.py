@@ -18,15 +18,8 @@ from openworld.baselines.online_linear import (
     passive_aggressive_rule,
     pegasos_rule,
 )
-from openworld.testing import contract_checks
 
 BOTH = [Pegasos, PassiveAggressive]
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-@pytest.mark.parametrize("model", BOTH)
-def test_contract(model: Any, check: Any) -> None:
-    check(model())
 
 
 def test_pegasos_steps_by_hand() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -19,13 +17,6 @@ from openworld.baselines.pi_svm import (
     one_class_inclusion,
     upper_tail,
 )
-from openworld.recognition import CrossClassValidation, MinOpenWorldError
-from openworld.testing import contract_checks
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-def test_contract(check: Any) -> None:
-    check(PISVM(threshold=CrossClassValidation(MinOpenWorldError(), n_folds=1)))  # the default has 3
 
 
 def test_probability_of_inclusion_is_libmrs() -> None:

@@ -1,4 +1,4 @@
-"""Streaming LDA against a loop over samples and the authors' code, and under the contract."""
+"""Streaming LDA against a loop over samples and the authors' code."""
 
 from __future__ import annotations
 
@@ -10,17 +10,6 @@ from sklearn.covariance import OAS
 from sklearn.datasets import load_digits
 
 from openworld.baselines.streaming_lda import StreamingLDA
-from openworld.testing import contract_checks
-
-
-def small_data() -> tuple[Any, Any, Any]:
-    """Four classes of 12 samples with 5 features, and four queries; the same in every NumPy version."""
-    y = np.repeat(np.arange(4), 12)
-    X = np.sin(np.arange(1, 241) ** 1.5).reshape(48, 5) @ (
-        np.eye(5) + 0.3 * np.cos(np.arange(25)).reshape(5, 5)
-    )
-    X[:, :4] += 2 * np.eye(4)[y]
-    return X, y, 3 * np.cos(np.arange(1, 21) ** 1.3).reshape(4, 5)
 
 
 def discriminants(model: StreamingLDA, queries: Any) -> Any:
@@ -28,14 +17,9 @@ def discriminants(model: StreamingLDA, queries: Any) -> Any:
     return scorer.discriminants(queries)
 
 
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-def test_contract(check: Any) -> None:
-    check(StreamingLDA())
-
-
-def test_start_against_the_authors_code() -> None:
+def test_start_against_the_authors_code(small_data: Any) -> None:
     """`StreamingLDA.fit_base` and `predict` of tyler-hayes/Deep_SLDA, commit 01d94cd, on the CPU."""
-    X, y, queries = small_data()
+    X, y, queries = small_data
     expected = [
         [2.6811704428, -12.1122302943, -8.5390676889],
         [-8.3387464309, 7.5141991866, -11.434591048],
@@ -49,9 +33,9 @@ def test_start_against_the_authors_code() -> None:
     np.testing.assert_allclose(model.decision_function(queries), probabilities - 0.5, rtol=1e-6)
 
 
-def test_one_sample_at_a_time() -> None:
+def test_one_sample_at_a_time(small_data: Any) -> None:
     """The paper's running update, with n_y / (n_y + 1) for t / (t + 1), in a random order."""
-    X, y, queries = small_data()
+    X, y, queries = small_data
     model = StreamingLDA(eps=1e-3, threshold=0.5).fit(X[:24], y[:24])
     means, counts = {c: np.zeros(5) for c in range(4)}, dict.fromkeys(range(4), 0)
     covariance = np.zeros((5, 5))
@@ -73,8 +57,8 @@ def test_one_sample_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_two_classes_and_single_samples(dtype: Any) -> None:
-    X, y, _ = small_data()
+def test_two_classes_and_single_samples(dtype: Any, small_data: Any) -> None:
+    X, y, _ = small_data
     two = y < 2
     model = StreamingLDA().fit(X[two].astype(dtype), y[two])
     assert model.threshold_ == 0.5  # nothing to compare a single known class with

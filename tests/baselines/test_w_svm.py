@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -13,13 +11,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from openworld.baselines.linear_svm import one_vs_rest, standardizer
 from openworld.baselines.pi_svm import fit_inclusion, held_out_scores, one_class_inclusion
 from openworld.baselines.w_svm import WSVM, fit_rest
-from openworld.recognition import CrossClassValidation, MinOpenWorldError
-from openworld.testing import contract_checks
-
-
-@pytest.mark.parametrize("check", contract_checks(), ids=lambda check: check.__name__)
-def test_contract(check: Any) -> None:
-    check(WSVM(threshold=CrossClassValidation(MinOpenWorldError(), n_folds=1)))  # the default has 3
 
 
 def test_probability_of_not_being_the_rest_is_libmrs() -> None:

@@ -32,9 +32,9 @@ def test_npz(tmp_path: Path) -> None:
     assert dataset.classes.tolist() == ["a", "b", "c"]
 
 
-def test_npz_with_groups_or_another_name_for_the_labels(tmp_path: Path) -> None:
+def test_npz_with_groups(tmp_path: Path) -> None:
     groups = np.array([0, 1, 0, 1, 0, 1])
-    dataset = load_dataset(npz(tmp_path, X=X, kind=y, groups=groups), label_column="kind")
+    dataset = load_dataset(npz(tmp_path, X=X, y=y, groups=groups))
     assert dataset.groups is not None
     assert dataset.groups.tolist() == groups.tolist()
     assert dataset.y.tolist() == y.tolist()

@@ -42,7 +42,7 @@ class _Victim:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.append(line)
-            if line.startswith('["act", ') and not line.startswith('["act", null'):
+            if line.startswith('["event", ') and not line.startswith('["event", null'):
                 self._acted.set()
 
     def live_and_die(self) -> list[list[Any]]:

@@ -9,11 +9,11 @@ def test_a_subscriber_who_does_not_listen_loses_the_oldest_and_can_tell() -> Non
     notifications = Notifications()
     with notifications.subscribe() as slow:
         for i in range(1005):
-            notifications.publish("act", {"number": i})
+            notifications.publish("event", {"number": i})
         first = slow.get(0)
         assert first is not None
         assert (first.id, first.data["number"]) == (6, 5)
-    notifications.publish("act", {})
+    notifications.publish("event", {})
     heard = [change.id for change in iter(lambda: slow.get(0), None) if change is not None]
     assert heard == list(range(7, 1006))
 
@@ -21,6 +21,6 @@ def test_a_subscriber_who_does_not_listen_loses_the_oldest_and_can_tell() -> Non
 def test_listeners_are_called_before_publishing_returns() -> None:
     notifications, heard = Notifications(), list[Notification]()
     notifications.add_listener("lease", heard.append)
-    notifications.publish("act", {})
+    notifications.publish("event", {})
     notifications.publish("lease", {"cluster": 1}, here=False)
     assert heard == [Notification(2, "lease", {"cluster": 1}, False)]

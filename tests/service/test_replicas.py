@@ -69,7 +69,7 @@ def test_what_one_learns_all_know(
     first, second, third = worlds
     with hearing(second) as heard:
         outcome = first.labels.learn(things(5, 8), ["teapot"] * 8, "ann")
-        change = heard("act")
+        change = heard("event")
     assert not change.here
     assert change.data == {
         "event": outcome.event_id,

@@ -354,7 +354,7 @@ def test_subscribers_hear_of_acts_and_of_the_pool(world: World, things: Draw) ->
         world.rescorer.wait(timeout=300)
         heard = [changes.get(300) for _ in range(3)]
         assert changes.get(0) is None
-    assert [change.kind for change in heard if change] == ["unknown", "act", "rescored"]
+    assert [change.kind for change in heard if change] == ["unknown", "event", "rescored"]
     assert heard[1] is not None
     assert heard[2] is not None
     assert (heard[1].data["kind"], heard[1].data["added"]) == ("label", ("five",))

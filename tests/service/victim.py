@@ -2,7 +2,7 @@
 
 Usage: victim.py URL MODEL SEED. It begins when a line comes on its standard input, and writes a line of
 JSON for everything that the world has acknowledged: ``["stored", [ids]]``, or
-``["act", event, kind, version, digest of the answers on the probe]``.
+``["event", event, kind, version, digest of the answers on the probe]``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _live(url: str, model: str, seed: int) -> None:
             continue
         answers = world.recognize(PROBE, remember=False)
         _tell(
-            "act", outcome.event_id, outcome.kind, answers.model_version, digest(answers.judgement.decision)
+            "event", outcome.event_id, outcome.kind, answers.model_version, digest(answers.judgement.decision)
         )
 
 

@@ -72,9 +72,6 @@ class Dataset:
 
 def load_dataset(
     name: str | os.PathLike[str],
-    *,
-    label_column: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """Load a data set by name or path.
 
@@ -85,37 +82,33 @@ def load_dataset(
         with labels (`.npz`, `.csv`, `.parquet`); or a folder of ILSVRC'10 feature files (`.sbow.mat`). A
         `.npz` file may hold `X_train`, `y_train`, `X_test`, `y_test` in place of `X`, `y`, and beside these
         `groups` or `is_test`. Pictures and texts: see `openworld.evaluation.datasets.load`.
-    label_column : str, optional
-        The array or column with the labels.
-    progress : callable, optional
-        Called with (done, total) while the data are read.
     """
     path = Path(name)
     if str(name) in LETTERS:
-        letters = load_letters(progress=progress)
+        letters = load_letters()
         return Dataset(str(name), LETTERS[str(name)](letters), letters.labels, letters.faces)
     if path.is_dir():
         if any(path.rglob("*.sbow.mat")):
             from openworld.data.ilsvrc import read_visual_words
 
-            return Dataset(path.name, *read_visual_words(path, progress=progress))
+            return Dataset(path.name, *read_visual_words(path))
         raise DataError(
             f"{path}: a folder without feature files; .npz, .csv, .parquet or .sbow.mat are read."
         )
     if path.suffix.lower() == ".npz" and path.is_file():
-        return _from_npz(path, label_column)
+        return _from_npz(path)
     if not path.exists():
         raise FileNotFoundError(
             f"{name}: there is no such file or folder, and no built-in data set of this name "
             f"({', '.join(LETTERS)})."
         )
-    batch = open_stream(path, columns=Columns(label_column)).read()
+    batch = open_stream(path).read()
     if batch.y is None:
         raise DataError(f"{path}: an experiment needs labels; name their column label.")
     return Dataset(path.stem, batch.X, batch.y)
 
 
-def _from_npz(path: Path, label_column: str | None) -> Dataset:
+def _from_npz(path: Path) -> Dataset:
     arrays, columns = load_npz(path), Columns()
     if {"X_train", "y_train", "X_test", "y_test"} <= arrays.keys():
         for part in ("train", "test"):
@@ -127,9 +120,8 @@ def _from_npz(path: Path, label_column: str | None) -> Dataset:
         is_test = np.arange(len(train) + len(test)) >= len(train)
         y = np.concatenate([arrays["y_train"], arrays["y_test"]])
         return Dataset(path.stem, np.concatenate([train, test]), y, None, is_test)
-    label = label_column or "y"
-    if "X" not in arrays or label not in arrays:
-        raise DataError(f"{path}: needs arrays X and {label}; it has {', '.join(arrays)}.")
-    check_arrays(path, arrays["X"], arrays[label])
+    if not {"X", "y"} <= arrays.keys():
+        raise DataError(f"{path}: needs arrays X and y; it has {', '.join(arrays)}.")
+    check_arrays(path, arrays["X"], arrays["y"])
     filled(path, arrays["X"], columns, None, None)
-    return Dataset(path.stem, arrays["X"], arrays[label], arrays.get("groups"), arrays.get("is_test"))
+    return Dataset(path.stem, arrays["X"], arrays["y"], arrays.get("groups"), arrays.get("is_test"))

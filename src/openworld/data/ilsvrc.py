@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from openworld.data.errors import DataError
 N_WORDS = 1000
 
 
-def read_visual_words(
-    folder: Path, *, n_words: int = N_WORDS, progress: Callable[[int, int], None] | None = None
-) -> tuple[NDArray[np.float32], NDArray[Any]]:
+def read_visual_words(folder: Path, *, n_words: int = N_WORDS) -> tuple[NDArray[np.float32], NDArray[Any]]:
     """Read visual-word counts from every `.sbow.mat` file below a folder.
 
     Each file holds the pictures of one class in a struct array `image_sbow`, whose field `sbow.word` has
@@ -29,16 +26,13 @@ def read_visual_words(
     X : float32 array of shape (n, n_words), counts
     y : array of shape (n,)
     """
-    files = sorted(folder.rglob("*.sbow.mat"))
     histograms, labels = [], []
-    for i, path in enumerate(files):
+    for path in sorted(folder.rglob("*.sbow.mat")):
         for words in _words(path):
             if words.size and (words.min() < 0 or words.max() >= n_words):
                 raise DataError(f"{path}: a visual word lies outside 0..{n_words - 1}.")
             histograms.append(np.bincount(words, minlength=n_words).astype(np.float32))
             labels.append(path.name.split(".")[0])
-        if progress is not None:
-            progress(i + 1, len(files))
     if not histograms:
         raise DataError(f"{folder}: no visual words found in its .sbow.mat files.")
     return np.stack(histograms), np.array(labels)

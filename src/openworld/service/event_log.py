@@ -105,7 +105,7 @@ class EventLog:
                 yield
                 return
             # In this order, so that `follow` can run while this thread waits for another server.
-            with self.database.advisory_lock("act"), self._lock:
+            with self.database.advisory_lock("event log"), self._lock:
                 self._follow()
                 self._is_exclusive, self._in_transaction = True, in_transaction
                 try:
@@ -371,7 +371,7 @@ class EventLog:
             "added": added,
             "removed": removed,
         }
-        self._notifications.publish("act", data, here=here)
+        self._notifications.publish("event", data, here=here)
 
     # -- snapshots --------------------------------------------------------------------------------
 

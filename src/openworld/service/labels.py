@@ -58,7 +58,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class LabelingProgress:
-    """How many samples are in each state; `mine` those the person asked about labeled or dismissed."""
+    """Number of samples in each state, and of those that one person labeled or dismissed."""
 
     pending: int
     recognized: int

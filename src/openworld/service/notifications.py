@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.5
 class Notification:
     """Something that happened.
 
-    Kinds: `act` (an event was appended; with kind, who, version), `rescored`, `clusters`, `lease`, `unknown`
+    Kinds: `event` (appended to the log; with kind, who, version), `rescored`, `clusters`, `lease`, `unknown`
     (new samples in the pool). `here` is whether this server did it, and not another on the same database.
     """
 

@@ -79,7 +79,7 @@ class Replicas:
                 if notification is None or not notification.here:
                     continue
                 # That there is an event is enough: the others read it from the log.
-                data = {} if notification.kind == "act" else notification.data
+                data = {} if notification.kind == "event" else notification.data
                 try:
                     self._channel.send(Message(notification.kind, data))
                 except SQLAlchemyError as error:  # they poll the log, too
@@ -99,5 +99,5 @@ class Replicas:
             messages = receive(_POLL_SECONDS)
             self._log.follow()
             for message in messages:
-                if message.kind != "act":
+                if message.kind != "event":
                     self._notifications.publish(message.kind, message.data, here=False)

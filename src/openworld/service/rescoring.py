@@ -60,7 +60,7 @@ class Rescorer:
         self._wanted = self._first = log.model.version
         # Samples that were stored just before a crash may never have been judged: begin with a full pass.
         self._last = Rescored(-1, 0, 0)
-        notifications.add_listener("act", self._on_event)
+        notifications.add_listener("event", self._on_event)
         notifications.add_listener("rescored", self._on_rescored)
         self._thread = threading.Thread(target=self._run, name="openworld-rescoring", daemon=True)
         self._thread.start()

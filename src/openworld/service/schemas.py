@@ -1,4 +1,4 @@
-"""Schemas of requests and responses; responses that are records of the world are in `results`."""
+"""Schemas of requests and responses; responses that are records of the world are dataclasses beside it."""
 
 from __future__ import annotations
 

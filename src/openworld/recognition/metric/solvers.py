@@ -23,6 +23,9 @@ from openworld.recognition.metric.likelihood import (
 Floats = NDArray[np.floating[Any]]
 Progress = Callable[[int, int, float], None]
 
+_SGD_BATCH, _SGD_RECORDS = 100, 50
+_BATCH, _PATIENCE = 256, 5
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -93,8 +96,6 @@ def authors_sgd(
     learning_rate: float,
     random_state: np.random.RandomState,
     progress: Progress | None,
-    batch_size: int = 100,
-    n_looks: int = 50,
 ) -> Solution:
     """Stochastic gradient descent as the authors ran it.
 
@@ -106,15 +107,15 @@ def authors_sgd(
     W = 0.1 * random_state.standard_normal((problem.X.shape[1], n_components))
     biases = np.zeros(len(problem.means))
     solution = Solution(unit * W, biases)
-    look_every = max(1, n_steps // n_looks)
+    record_every = max(1, n_steps // _SGD_RECORDS)
     for step in range(1, n_steps + 1):
-        batch = random_state.randint(len(problem.X), size=batch_size)
+        batch = random_state.randint(len(problem.X), size=_SGD_BATCH)
         loss, gradient, bias_gradient = problem.gradients(
             unit * W, biases, problem.X[batch], problem.codes[batch]
         )
         W -= learning_rate * unit * gradient
         biases -= learning_rate * bias_gradient
-        if step % look_every == 0 or step == n_steps or not np.isfinite(loss):
+        if step % record_every == 0 or step == n_steps or not np.isfinite(loss):
             solution.record(step, loss, problem.judge(unit * W, biases))
             if progress is not None:
                 progress(step, n_steps, solution.held_out_loss[-1])
@@ -130,8 +131,6 @@ def discriminant_then_descent(
     learning_rate: float,
     random_state: np.random.RandomState,
     progress: Progress | None,
-    batch_size: int = 256,
-    patience: int = 5,
 ) -> Solution:
     """Start from the closed-form discriminant, fit its scale, then run Adam with early stopping.
 
@@ -157,7 +156,7 @@ def discriminant_then_descent(
     adam = Adam([V, biases], learning_rate * float(np.sqrt(np.mean(V**2))))
     for epoch in range(n_epochs if len(problem.held_out_codes) else 0):
         losses = []
-        for batch in _batches(len(white.X), batch_size, random_state):
+        for batch in _batches(len(white.X), _BATCH, random_state):
             loss, *gradients = white.gradients(V, biases, white.X[batch], white.codes[batch])
             adam.step(gradients)
             losses.append(loss)
@@ -170,7 +169,7 @@ def discriminant_then_descent(
             solution.W, solution.biases = unwhiten @ np.hstack([V, others]), biases.copy()
         else:
             since_best += 1
-        if since_best == patience:
+        if since_best == _PATIENCE:
             break
     return solution
 

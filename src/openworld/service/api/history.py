@@ -118,7 +118,7 @@ def activate_version(
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def events(request: Request, service: Service, _: Viewer) -> StreamingResponse:
-    """Stream what happens: act, rescored, clusters, clustering, lease, unknown; each with data in JSON."""
+    """Stream what happens: event, rescored, clusters, clustering, lease, unknown; each with data in JSON."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_stream(service, request), media_type="text/event-stream", headers=headers)
 

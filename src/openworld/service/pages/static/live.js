@@ -18,7 +18,7 @@ export function listen() {
   connect(source => {
     const on = (kind, react) => source.addEventListener(kind, event => react(JSON.parse(event.data)));
     on("lease", showHolder);
-    for (const kind of ["act", "rescored", "unknown"]) on(kind, () => soon("progress", "news"));
+    for (const kind of ["event", "rescored", "unknown"]) on(kind, () => soon("progress", "news"));
     on("clusters", refreshClusters);
     on("clustering", showClustering);
   });
