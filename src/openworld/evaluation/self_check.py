@@ -75,7 +75,7 @@ class SelfCheck:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _HeldOutAnswers:
     """The judgements of held-out samples, as known and as unknown, by position in X."""
 
     rows: NDArray[np.intp]
@@ -87,14 +87,14 @@ class _Judged:
     own_membership: NDArray[np.float64]  # in the class of the label; 0 where that is not among the nearest
 
     @classmethod
-    def by(cls, model: Any, X: NDArray[Any], y: NDArray[Any], rows: NDArray[np.intp]) -> _Judged:
+    def by(cls, model: Any, X: NDArray[Any], y: NDArray[Any], rows: NDArray[np.intp]) -> _HeldOutAnswers:
         said = model.judge(X[rows], min(_NEAREST, len(model.classes_)))
         own = np.where(said.nearest == y[rows, np.newaxis], said.memberships, 0.0).max(axis=1)
         nearest, membership = said.nearest[:, 0], said.memberships[:, 0]
         return cls(rows, said.labels, said.accepted, said.decision, nearest, membership, own)
 
     @classmethod
-    def joined(cls, parts: list[_Judged]) -> _Judged:
+    def joined(cls, parts: list[_HeldOutAnswers]) -> _HeldOutAnswers:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__annotations__))
 
 
@@ -130,20 +130,20 @@ def self_check(
     ranks = rank_in_class(codes)
     held_out = [ranks % N_FOLDS == fold for fold in range(N_FOLDS)]
     left_out = [codes % N_FOLDS == fold for fold in range(N_FOLDS)] if len(classes) > 2 else []
-    parts: list[list[_Judged]] = [[], []]
+    parts: list[list[_HeldOutAnswers]] = [[], []]
     for i, out in enumerate([*held_out, *left_out]):
         train, tested = chosen[~out], chosen[out]
         if len(np.unique(y[train])) > 1 and len(tested):
             with suppress(ValueError):  # too few samples of a class may be left to fit
                 model = clone(recognizer).fit(X[train], y[train])
-                parts[i >= N_FOLDS].append(_Judged.by(model, X, y, tested))
+                parts[i >= N_FOLDS].append(_HeldOutAnswers.by(model, X, y, tested))
         if progress is not None:
             progress(i + 1, len(held_out) + len(left_out))
     known_parts, unknown_parts = parts
     if not known_parts:
         return None
-    unknown_judged = _Judged.joined(unknown_parts) if unknown_parts else None
-    return _summary(_Judged.joined(known_parts), unknown_judged, y, len(classes))
+    unknown_judged = _HeldOutAnswers.joined(unknown_parts) if unknown_parts else None
+    return _summary(_HeldOutAnswers.joined(known_parts), unknown_judged, y, len(classes))
 
 
 def _drawn(y: NDArray[Any], seed: int) -> NDArray[np.intp]:
@@ -158,7 +158,9 @@ def _drawn(y: NDArray[Any], seed: int) -> NDArray[np.intp]:
     return np.asarray(kept[counts[codes] > 1])
 
 
-def _summary(known: _Judged, unknown: _Judged | None, y: NDArray[Any], n_classes: int) -> SelfCheck:
+def _summary(
+    known: _HeldOutAnswers, unknown: _HeldOutAnswers | None, y: NDArray[Any], n_classes: int
+) -> SelfCheck:
     truth = y[known.rows]
     right = (known.answers == truth) & known.accepted
     misnamed = known.accepted & ~right
@@ -184,10 +186,10 @@ def _summary(known: _Judged, unknown: _Judged | None, y: NDArray[Any], n_classes
 
 
 def _oscr(
-    known: _Judged,
+    known: _HeldOutAnswers,
     correct: NDArray[np.bool_],
     truth: NDArray[Any],
-    unknown: _Judged,
+    unknown: _HeldOutAnswers,
     unknown_truth: NDArray[Any],
 ) -> tuple[float, tuple[float, float]]:
     """Return the OSCR area and its interval, by drawing classes with replacement."""
@@ -222,7 +224,7 @@ def _confused(truth: NDArray[Any], answers: NDArray[Any]) -> list[tuple[Any, Any
     return [(label, answer, count) for (label, answer), count in pairs.most_common(_SHOWN)]
 
 
-def _suspects(known: _Judged, truth: NDArray[Any]) -> list[tuple[int, Any, Any, float]]:
+def _suspects(known: _HeldOutAnswers, truth: NDArray[Any]) -> list[tuple[int, Any, Any, float]]:
     """Return samples that another class claims as surely as its own ones, and their own class does not.
 
     After the idea of confident learning (Northcutt et al. 2021): the bar of a class is the lower quartile of
