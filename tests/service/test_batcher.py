@@ -49,6 +49,40 @@ def test_requests_at_once_share_a_product_and_not_their_errors(serving, world, t
     assert sizes[2:] == [2, 2, 2, 1, 1]  # then one by one, to find the culprit; float64 by itself
 
 
+def test_full_batches_run_side_by_side_and_beside_them_one_that_is_not_full(
+    serving, world, things, monkeypatch
+):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    sizes = []
+    real, three, go_on = world.recognition.start, threading.Barrier(4), threading.Event()
+
+    def recognize(X, *args, **kwargs):
+        sizes.append(len(X))
+        if len(sizes) <= 3:
+            three.wait(300)  # until three batches have begun
+        go_on.wait(300)
+        return real(X, *args, **kwargs)
+
+    monkeypatch.setattr(world.recognition, "start", recognize)
+    with serving() as client:
+        batcher = client.app.state.service.batcher
+
+        async def ask() -> list[bytes]:
+            samples = things(0), things(1, 300), things(2, 256), things(0, 2), things(1, 256)
+            asked = [asyncio.ensure_future(batcher.recognize(X, remember=False)) for X in samples]
+            await asyncio.to_thread(three.wait, 300)
+            begun.extend(sizes)
+            go_on.set()
+            return await asyncio.gather(*asked)
+
+        begun: list[int] = []
+        replies = client.portal.call(ask)
+    assert sorted(begun) == [1, 256, 300]
+    assert sorted(sizes[3:]) == [2, 256]
+    labels = [{row["label"] for row in json.loads(reply)["answers"]} for reply in replies]
+    assert labels == [{"a"}, {"b"}, {"c"}, {"a"}, {"b"}]
+
+
 def test_a_known_sample_does_not_wait_for_the_disk(serving, world, things):
     far = np.full((1, 4), 900, dtype=np.float32)
     with serving() as client:

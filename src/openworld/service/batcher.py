@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from openworld.service.validation import Refused, as_features
 from openworld.service.world import World
 from openworld.store.records import SampleContent
 
-_MAX_ROWS = 256
+_MAX_ROWS = 256  # a batch of so many is full: a larger one would not be faster
+_MAX_THREADS = 4
 _FEW_REQUESTS = 8  # a batch of this size takes little longer than one request
 _NO_ITEM = SampleContent()
 
@@ -42,8 +44,9 @@ _Reply = tuple[_Request, bytes | BaseException]
 class Batcher:
     """Collects the requests that arrive while a batch is recognized into the next batch.
 
-    No request waits for a batch to fill up: a single request is recognized at once. A worker thread
-    recognizes the batches and serializes the answers, so the event loop is not blocked. Requests with samples
+    No request waits for a batch to fill up: a single request is recognized at once. Worker threads recognize
+    the batches and serialize the answers, so the event loop is not blocked. Full batches are recognized side
+    by side, as far as there are processors, and beside them one batch that is not full. Requests with samples
     to store are answered once these are stored; the other requests and the next batch do not wait for that.
 
     Parameters
@@ -56,8 +59,10 @@ class Batcher:
     def __init__(self, world: World, observe: Callable[[RecognitionResult], None]) -> None:
         self._recognition, self._observe = world.recognition, observe
         self._waiting: list[_Request] = []
-        self._working = False
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="openworld-recognition")
+        self._n_waiting = 0  # samples
+        self._working: list[int] = []  # the number of samples in each batch that is being recognized
+        self._n_threads = min(os.cpu_count() or 1, _MAX_THREADS)
+        self._threads = ThreadPoolExecutor(self._n_threads, thread_name_prefix="openworld-recognition")
         self.n_features = world.model.n_features
 
     async def recognize(
@@ -82,26 +87,32 @@ class Batcher:
         items = [_NO_ITEM] * len(X) if items is None else items
         request = _Request(X, items, remember, nearest, loop.create_future())
         self._waiting.append(request)
-        if not self._working:
-            self._start(loop)
+        self._n_waiting += len(X)
+        self._start(loop)
         return await request.reply
 
     def close(self) -> None:
-        """Finish the current batch."""
+        """Finish the current batches."""
         self._threads.shutdown()
 
     def _start(self, loop: asyncio.AbstractEventLoop, n_answered: int = 0) -> None:
-        """Submit the next batch: half of the active requests, or all of them if they are few.
+        """Submit the next batches: half of the active requests, or all of them if they are few.
 
-        Active requests are those that wait and those just answered. While the thread recognizes one half, the
+        Active requests are those that wait and those just answered. While a thread recognizes one half, the
         event loop answers the other half and receives the next requests of its clients. With a single batch,
         thread and event loop would wait for each other.
         """
-        self._working = True
-        most = max(_FEW_REQUESTS, -(-(len(self._waiting) + n_answered) // 2))
-        self._threads.submit(self._work, loop, self._next_batch(most))
+        while self._waiting and len(self._working) < self._n_threads:
+            if self._n_waiting < _MAX_ROWS and min(self._working, default=_MAX_ROWS) < _MAX_ROWS:
+                return
+            most = max(_FEW_REQUESTS, -(-(len(self._waiting) + n_answered) // 2))
+            requests, n_rows = self._next_batch(most)
+            self._n_waiting -= n_rows
+            self._working.append(n_rows)
+            self._threads.submit(self._work, loop, requests, n_rows)
 
-    def _next_batch(self, most: int) -> list[_Request]:
+    def _next_batch(self, most: int) -> tuple[list[_Request], int]:
+        """Take at most so many requests from those that wait; return them and the number of their samples."""
         first, n_rows = self._waiting[0], 0
         requests: list[_Request] = []
         remaining: list[_Request] = []
@@ -113,11 +124,11 @@ class Batcher:
             else:
                 remaining.append(request)
         self._waiting = remaining
-        return requests
+        return requests, n_rows
 
-    def _work(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request]) -> None:
+    def _work(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request], n_rows: int) -> None:
         replies = self._replies(loop, requests)
-        loop.call_soon_threadsafe(self._finish, loop, replies, len(requests))
+        loop.call_soon_threadsafe(self._finish, loop, replies, len(requests), n_rows)
 
     def _replies(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request]) -> list[_Reply]:
         """Return the replies to requests; those with samples to store are replied to later."""
@@ -150,11 +161,11 @@ class Batcher:
             stored.add_done_callback(reply_to_waiting)
         return [(request, _as_json(result, rows, request.nearest)) for request, rows in ready]
 
-    def _finish(self, loop: asyncio.AbstractEventLoop, replies: Sequence[_Reply], n_answered: int) -> None:
-        if self._waiting:  # start the next batch first, so the thread works while the replies are sent
-            self._start(loop, n_answered)
-        else:
-            self._working = False
+    def _finish(
+        self, loop: asyncio.AbstractEventLoop, replies: Sequence[_Reply], n_answered: int, n_rows: int
+    ) -> None:
+        self._working.remove(n_rows)
+        self._start(loop, n_answered)  # first, so the thread works while the replies are sent
         _reply(replies)
 
 
