@@ -1,4 +1,4 @@
-"""Scrolling with 20,000 pending samples in Chromium: frames and long tasks, against an empty page.
+"""Scrolling with 20,000 pending samples in Chromium: frames, long tasks, processor time; empty page too.
 
 python -m benchmarks.speed.scrolling    # needs playwright and chromium
 """
@@ -54,6 +54,8 @@ def _with_pictures(world: World) -> None:
 
 
 def _scrolled(page: Page, address: str) -> dict[str, Any]:
+    browser = page.context.new_cdp_session(page)
+    browser.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.goto(address)
     page.mouse.move(400, 600)
     page.evaluate(WATCH)
@@ -62,11 +64,13 @@ def _scrolled(page: Page, address: str) -> dict[str, Any]:
         page.wait_for_timeout(PAUSE)
     gaps = np.diff(page.evaluate("window.frames_"))
     tasks = page.evaluate("window.tasks_")
+    spent = {one["name"]: one["value"] for one in browser.send("Performance.getMetrics")["metrics"]}
     return {
         "frames/s": 1e3 / gaps.mean(),
         "p99 ms": np.quantile(gaps, 0.99),
         "tasks > 50 ms": len(tasks),
         "longest ms": max(tasks, default=0),
+        "main thread, processor ms": 1e3 * spent["TaskDuration"],
         "pixels": page.evaluate("scrollY"),
         "tiles": page.locator(".tile, .card").count(),
     }
