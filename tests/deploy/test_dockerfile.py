@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -49,20 +52,30 @@ def test_one_python_that_openworld_supports(instructions: list[tuple[str, str]],
     assert tuple(map(int, version.groups())) >= tuple(map(int, least.groups()))
 
 
+def copied(instructions: list[tuple[str, str]]) -> list[str]:
+    lines = [rest for rest in all_of(instructions, "COPY") if not rest.startswith("--from=build ")]
+    return [source for rest in lines for source in rest.split()[:-1]]
+
+
 def test_what_is_copied_is_there_and_not_ignored(instructions: list[tuple[str, str]], root: Path) -> None:
     ignored = (root / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     assert ignored[0] == "*"
     kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
-    copied = {
-        source
-        for rest in all_of(instructions, "COPY")
-        if not rest.startswith("--from=build ")
-        for source in rest.split()[:-1]
-    }
-    assert {"pyproject.toml", "requirements.lock", "src"} <= copied
-    for source in copied:
+    for source in copied(instructions):
         assert (root / source).exists(), source
         assert any(fnmatch(source, pattern) for pattern in kept), source
+
+
+def test_what_is_copied_is_enough_to_build(
+    instructions: list[tuple[str, str]], root: Path, tmp_path: Path
+) -> None:
+    for source in copied(instructions):
+        copy = tmp_path / "source" / source
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (root / source).is_dir() else shutil.copy)(root / source, copy)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path]
+    subprocess.run([*command, tmp_path / "source"], check=True, capture_output=True)
+    assert list(tmp_path.glob("openworld-*.whl"))
 
 
 def test_what_is_installed_is_pinned(instructions: list[tuple[str, str]], root: Path) -> None:
