@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,13 +36,20 @@ def test_commands_parse(page: Path, parse: Callable[[list[str]], dict[str, Any]]
         assert words == ["openworld", "--version"] or parse(words), command
 
 
-def test_the_example_for_vectors_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for example in blocks(ROOT / "docs" / "start-vectors.md", "python"):
-        exec(compile(example, "start-vectors.md", "exec"), names)
-    assert (tmp_path / "digits.ow").is_file()
-    assert 8 in names["model"].classes_.tolist()  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("subject", "written"), [("vectors", "card.md"), ("text", "intents.ow"), ("pictures", "sheet.html")]
+)
+def test_get_started_by_copy_and_paste(subject: str, written: str, tmp_path: Path) -> None:
+    """Everything but the installation and the service, which does not end, in an empty folder."""
+    page = (ROOT / "docs" / f"start-{subject}.md").read_text(encoding="utf-8")
+    script = [f'python() {{ {sys.executable} "$@"; }}', 'openworld() { python -m openworld "$@"; }']
+    for language, block in re.findall(r"```(bash|python)\n(.*?)```", page, flags=re.DOTALL):
+        if language == "python":
+            script.append(f"python - <<'PYTHON'\n{block}PYTHON")
+        elif not block.startswith(("pip ", "openworld serve ", "curl ")):
+            script.append(block)
+    subprocess.run(["bash", "-e", "-c", "\n".join(script)], cwd=tmp_path, check=True)
+    assert (tmp_path / written).is_file()
 
 
 def test_the_example_for_scikit_learn_runs(capsys: pytest.CaptureFixture[str]) -> None:
