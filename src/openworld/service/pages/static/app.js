@@ -4,9 +4,9 @@ import { send } from "./outbox.js";
 import { clusterList } from "./cluster_list.js";
 import { importPage } from "./import_files.js";
 import { listen } from "./live.js";
-import { CHANGING, isLocked, lock } from "./lease.js";
+import { CHANGING_COMMANDS, isLocked, lock } from "./lease.js";
 import { mapPage } from "./map.js";
-import { act, redo, undo, watch } from "./outcomes.js";
+import { redo, submit, undo, watch } from "./outcomes.js";
 import { askName, peoplePage } from "./people.js";
 import { tryPage } from "./try.js";
 import { workbench } from "./workbench.js";
@@ -72,33 +72,33 @@ function onKey(event) {
 
 function run(event, name, argument) {
   event.preventDefault();
-  if (!(CHANGING.has(name) && isLocked())) commands[name](argument);
+  if (!(CHANGING_COMMANDS.has(name) && isLocked())) commands[name](argument);
 }
 
 function onClick(event) {
-  const button = event.target.closest("[data-do], [data-act], [data-open]");
+  const button = event.target.closest("[data-do], [data-request], [data-open]");
   if (!button) return;
   const { do: name, open } = button.dataset;
-  if (name && CHANGING.has(name) && isLocked()) return;
+  if (name && CHANGING_COMMANDS.has(name) && isLocked()) return;
   if (name) commands[name]?.(event, button);
   else if (open) openDialog(open);
-  else if (button.matches("button")) sendAct(button, JSON.parse(button.dataset.body ?? "null") ?? undefined);
+  else if (button.matches("button")) sendRequest(button, JSON.parse(button.dataset.body ?? "null") ?? undefined);
 }
 
 function onSubmit(event) {
-  const form = event.target.closest("form[data-act]");
+  const form = event.target.closest("form[data-request]");
   if (!form) return;
   event.preventDefault();
   const values = Object.fromEntries(new FormData(form));
   const constant = JSON.parse(form.dataset.body ?? "{}");
-  sendAct(form, { ...constant, ...values });
+  sendRequest(form, { ...constant, ...values });
 }
 
-function sendAct({ dataset }, body) {
-  const [method, path] = dataset.act.split(" ");
+function sendRequest({ dataset }, body) {
+  const [method, path] = dataset.request.split(" ");
   const then = { reload: location.pathname + location.search }[dataset.then] ?? dataset.then;
   dialog.close();
-  act({ method, path, body, title: dataset.title }, then);
+  submit({ method, path, body, title: dataset.title }, then);
 }
 
 const importing = document.getElementById("import");

@@ -1,7 +1,7 @@
 // The list of clusters: move, open, select, merge, dismiss.
 
 import { waiting } from "./outbox.js";
-import { act } from "./outcomes.js";
+import { submit } from "./outcomes.js";
 import { Selection } from "./selection.js";
 import { toast } from "./toasts.js";
 
@@ -31,7 +31,7 @@ export function clusterList(grid) {
   };
   grid.addEventListener("selection", enable);
   for (const { cluster } of waiting()) grid.querySelector(`[data-id="${Number(cluster)}"]`)?.classList.add("waits");
-  document.addEventListener("outbox:answer", ({ detail: { request } }) => request.behind && location.reload());
+  document.addEventListener("outbox:answer", ({ detail: { request } }) => request.background && location.reload());
 
   /** Return whether all selected clusters are free, and say so if not. */
   function areFree() {
@@ -43,7 +43,7 @@ export function clusterList(grid) {
   async function dismiss(reason) {
     const lists = await Promise.all(chosen().map(id => fetch(`/unknowns/ids?cluster=${id}`).then(r => r.json())));
     const ids = lists.flat();
-    await act({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismiss ${ids.length} samples` }, "/");
+    await submit({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismiss ${ids.length} samples` }, "/");
   }
 
   document.getElementById("order")?.addEventListener("change", event => event.target.form.submit());
@@ -71,7 +71,7 @@ export function clusterList(grid) {
     merge: () => {
       const ids = chosen();
       if (ids.length < 2) return toast("Select two clusters or more to merge them.");
-      return areFree() && act({ path: "/v1/clusters/merge", body: { cluster_ids: ids }, title: `merge ${ids.length} clusters` }, "/");
+      return areFree() && submit({ path: "/v1/clusters/merge", body: { cluster_ids: ids }, title: `merge ${ids.length} clusters` }, "/");
     },
     dismiss: () => {
       const count = selection.selected.reduce((sum, card) => sum + Number(card.dataset.size), 0);

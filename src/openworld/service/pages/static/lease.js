@@ -54,9 +54,9 @@ export function hold(cluster) {
 }
 
 /** Commands that change something. */
-export const CHANGING = new Set(["confirm", "dismiss", "divide", "merge", "number", "right", "split", "unknown"]);
+export const CHANGING_COMMANDS = new Set(["confirm", "dismiss", "divide", "merge", "number", "right", "split", "unknown"]);
 
-const CONTROLS = ["#label-form input", "#label-form button", ...[...CHANGING].map(name => `[data-do=${name}]`)].join();
+const CONTROLS = ["#label-form input", "#label-form button", ...[...CHANGING_COMMANDS].map(name => `[data-do=${name}]`)].join();
 
 /** Allow or refuse what changes something, by button and by key. */
 export function lock(locked) {

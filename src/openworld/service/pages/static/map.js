@@ -3,7 +3,7 @@
 import { waiting } from "./outbox.js";
 import { LabelBox, NO_SUGGESTION } from "./label_box.js";
 import { isLocked } from "./lease.js";
-import { act, plural } from "./outcomes.js";
+import { plural, submit } from "./outcomes.js";
 import { Fingers, MapView } from "./map_view.js";
 import { toast } from "./toasts.js";
 import { askToDismiss } from "./cluster_list.js";
@@ -33,7 +33,7 @@ export function mapPage(canvas) {
     const ids = selected();
     if (!ids.length) return toast("Draw around some dots to select them.");
     const title = `learning “${label}” from ${plural(ids.length, "sample")}`;
-    if (!await act({ path: "/v1/label", body: { sample_ids: ids, label }, title }, "/map") && waiting().length) choose([]);
+    if (!await submit({ path: "/v1/label", body: { sample_ids: ids, label }, title }, "/map") && waiting().length) choose([]);
     return undefined;
   }
 
@@ -230,7 +230,7 @@ export function mapPage(canvas) {
 
   const dismiss = reason => {
     const ids = selected();
-    return act({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismiss ${ids.length} samples` }, "/map");
+    return submit({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismiss ${ids.length} samples` }, "/map");
   };
   addEventListener("resize", layOut);
   dark.addEventListener("change", () => { legend(); paint(); });

@@ -31,7 +31,7 @@ export function takeBack() {
   if (!requests.at(-1)?.late) return undefined;
   const last = requests.pop();
   store(requests);
-  tell("waiting");
+  announce("waiting");
   return last;
 }
 
@@ -52,7 +52,7 @@ async function sendAll() {
   for (let [next] = waiting(); next; [next] = waiting()) {
     next.tries = (next.tries ?? 0) + 1;
     store(waiting().map(other => (other.id === next.id ? next : other)));
-    tell("sending", next);
+    announce("sending", next);
     const answer = await post(next);
     if (Date.now() - left < LEAVING) { // the next page asks again: it may have been made before the answer
       timer = setTimeout(send, LEAVING); // unless this page stays
@@ -60,18 +60,18 @@ async function sendAll() {
     }
     if (answer === null) {
       store(waiting().map(other => ({ ...other, late: true })));
-      tell("waiting");
+      announce("waiting");
       for (const { id } of waiting()) settle(id, null);
       timer = setTimeout(send, pause);
       pause = Math.min(2 * pause, LONGEST_PAUSE);
       return;
     }
     store(waiting().filter(other => other.id !== next.id));
-    tell("answer", { request: next, answer });
+    announce("answer", { request: next, answer });
     settle(next.id, answer);
   }
   pause = FIRST_PAUSE;
-  tell("waiting");
+  announce("waiting");
 }
 
 async function post({ method, path, body, id }) {
@@ -97,7 +97,7 @@ function settle(id, answer) {
   asked.delete(id);
 }
 
-function tell(name, detail) {
+function announce(name, detail) {
   document.dispatchEvent(new CustomEvent(`outbox:${name}`, { detail }));
 }
 

@@ -93,7 +93,7 @@ function showRefusals() {
 }
 
 /** Send a request; go to another page, or show its outcome here. Resolves to whether it succeeded. */
-export async function act(asked, then = null) {
+export async function submit(asked, then = null) {
   let note = null;
   const timer = setTimeout(() => { note = toast(`Working: ${asked.title} …`, { id: "busy", stay: true }); }, NOTICEABLE);
   const answer = await perform(asked);
@@ -108,8 +108,8 @@ export async function act(asked, then = null) {
   return Boolean(answer?.ok);
 }
 
-/** Send a request behind the page: it may be left at once, and the page that is there then shows the outcome. */
-export const actBehind = asked => perform({ ...asked, behind: true });
+/** Send a request in the background: the person may leave the page, and the next page shows the outcome. */
+export const submitInBackground = asked => perform({ ...asked, background: true });
 
 /** Undo an event: the one named, else a request that waits for the connection, else the person's last event. */
 export async function undo(event) {
@@ -131,22 +131,22 @@ async function rewind(kind, event) {
   if (!last) return failed("No connection: nothing was changed. Try again in a moment.");
   if (last[kind] === null) return toast(kind === "undo" ? "There is nothing to undo." : "There is nothing to redo.");
   const asked = { path: `/v1/${kind}`, body: { event_id: last[kind] }, title: `${kind} event ${last[kind]}` };
-  return act(asked, location.pathname + location.search);
+  return submit(asked, location.pathname + location.search);
 }
 
 /** Show what is being sent, errors, and outcomes that no part of the page waits for: also of the page before. */
 export function watch() {
-  document.addEventListener("outbox:sending", ({ detail: { behind, late, title } }) => {
-    if (behind && !late)
+  document.addEventListener("outbox:sending", ({ detail: { background, late, title } }) => {
+    if (background && !late)
       toast(`${title[0].toUpperCase()}${title.slice(1)} …`, { id: "outcome", stay: true, actions: [{ name: "Undo", run: () => undo() }] });
   });
   document.addEventListener("outbox:answer", ({ detail: { request: done, answer } }) => {
     if (done.cluster) fetch(`/v1/clusters/${done.cluster}/lease`, { method: "DELETE" }).catch(() => {});
     if (answer.ok) {
-      return done.late || done.behind ? show(answer.data, done.body) : undefined;
+      return done.late || done.background ? show(answer.data, done.body) : undefined;
     }
     const refusal = `Not done: ${done.title}. ${answer.data.detail ?? `The server answered ${answer.status}.`}`;
-    if (!done.behind) return failed(refusal);
+    if (!done.background) return failed(refusal);
     document.getElementById("outcome")?.remove();
     sessionStorage.setItem(REFUSALS, JSON.stringify([...refusals(), refusal]));
     return showRefusals();

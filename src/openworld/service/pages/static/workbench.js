@@ -4,7 +4,7 @@ import { waiting } from "./outbox.js";
 import { askToDismiss } from "./cluster_list.js";
 import { LabelBox, NO_SUGGESTION } from "./label_box.js";
 import { hold } from "./lease.js";
-import { act, actBehind, plural } from "./outcomes.js";
+import { plural, submit, submitInBackground } from "./outcomes.js";
 import { PictureSize } from "./picture_size.js";
 import { Selection } from "./selection.js";
 import { toast } from "./toasts.js";
@@ -70,12 +70,12 @@ export function workbench(grid, openDialog) {
     return dealWith({ path: "/v1/dismiss", body: { sample_ids: ids, reason }, title: `dismissing ${samples(ids.length)}` });
   }
 
-  /** Send a request about the selection behind the page, and go on at once: to the next cluster, or with the rest. */
+  /** Send a request about the selection in the background, and continue with the next cluster or the rest. */
   async function dealWith(asked) {
     if (leaving) return;
     const tiles = selection.selected, count = selection.count;
     leaving = Boolean(cluster);
-    actBehind(cluster ? { ...asked, cluster: Number(cluster) } : asked);
+    submitInBackground(cluster ? { ...asked, cluster: Number(cluster) } : asked);
     const next = cluster ? await nextAddress() : null;
     if (next) {
       keepLease?.();
@@ -95,7 +95,7 @@ export function workbench(grid, openDialog) {
   }
 
   document.addEventListener("outbox:answer", ({ detail: { request: done, answer: { ok } } }) => {
-    if (!done.behind || leaving) return;
+    if (!done.background || leaving) return;
     if (!ok) return selection.restore();
     for (const tile of grid.querySelectorAll(".waits")) tile.remove();
     return selection.total || waiting().length ? undefined : location.assign(cluster ? `/unknowns/next?cluster=${cluster}` : here);
@@ -141,13 +141,13 @@ export function workbench(grid, openDialog) {
     unknown: () => of ? move(null, `returning ${samples(selection.count)} to the unknown`) : reviewing && review(() => ({ unknown: true }), `returning ${samples(selection.count)} to the unknown`),
     dismiss: () => !of && (selection.count ? askToDismiss(selection.count, dismiss) : toast("Select samples to dismiss them.")),
     merge: () => cluster && openDialog(`/unknowns/merging?cluster=${cluster}`),
-    divide: () => cluster && act({ path: `/v1/clusters/${cluster}/split`, body: {}, title: "split the cluster in two" }, here),
+    divide: () => cluster && submit({ path: `/v1/clusters/${cluster}/split`, body: {}, title: "split the cluster in two" }, here),
     split: async () => {
       if (!cluster) return;
       if (!selection.count || selection.count === selection.total)
         return toast("Select some of the samples, but not all, to split them off.");
       const path = `/v1/clusters/${cluster}/split`;
-      return act({ path, body: { sample_ids: await chosen() }, title: `split off ${samples(selection.count)}` }, here);
+      return submit({ path, body: { sample_ids: await chosen() }, title: `split off ${samples(selection.count)}` }, here);
     },
   };
 }
