@@ -217,3 +217,26 @@ def test_a_part_opens_its_source_again_in_another_process(photos: Path) -> None:
     own = opened(listed_items("mine", "text", [Item("a", "x", lambda: b"hello")]), extractor="ngrams")
     with pytest.raises(DataError, match="Give a path"):
         pickle.dumps(own.parts)
+
+
+def test_arrays_without_names_are_taken_by_position(tmp_path: Path) -> None:
+    model = SimpleNamespace(feature_names_in_=np.array(["height", "weight"]), n_features_in_=2)
+    np.save(tmp_path / "two.npy", np.ones((3, 2)))
+    np.save(tmp_path / "three.npy", np.ones((3, 3)))
+    assert load(tmp_path / "two.npy", model=model).X.shape == (3, 2)
+    with pytest.raises(DataError, match="3 features per sample, but the model was fitted on 2"):
+        load(tmp_path / "three.npy", model=model)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_without_labels_names_the_column_that_may_hold_them(tmp_path: Path, ending: str) -> None:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    table, path = pa.table({"text": ["what is my balance"], "intent": ["balance"]}), tmp_path / f"q.{ending}"
+    pa.csv.write_csv(table, path) if ending == "csv" else pq.write_table(table, path)
+    with pytest.raises(
+        DataError, match=r'no column named "label".*columns are: intent.*--label-column intent'
+    ):
+        load(path, extractor="ngrams", need_labels=True)

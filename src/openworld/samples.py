@@ -155,6 +155,11 @@ def _no_labels(stream: Stream) -> str:
             f"{stream.name}: the pictures are not in sub-folders, so their classes are not known. Put them "
             "into one sub-folder per class; for pictures of a single class use openworld learn --label."
         )
+    if stream.source is not None and (others := stream.source.unused_columns):
+        return (
+            f'{stream.name} has no column named "label". Its other columns are: {", ".join(others[:10])}. '
+            f"Rename the one with the labels, or use --label-column {others[0]}."
+        )
     if stream.source is not None:
         return (
             f"{stream.name}: it has no labels. Texts need a table with a column named label (or another one "

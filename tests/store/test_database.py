@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, insert, inspect, select, text
 
 import openworld.store
-from openworld.store import Database
+from openworld.store import Database, StorageError
 from openworld.store.tables import descriptions, metadata, samples
 
 MIGRATIONS = Path(openworld.store.__file__).parent / "migrations"
@@ -216,6 +216,11 @@ def test_a_mistyped_name_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no database .*typo\.db. Check its name"):
         Database(f"sqlite:///{tmp_path / 'typo.db'}", create=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"cannot be created: the folder .*missing does not exist"):
+        Database(f"sqlite:///{tmp_path / 'missing' / 'world.db'}")
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def _table(path: Path, columns: Columns) -> Source | None:
     ignored = [name for name in file.columns if name not in (chosen, label, id)]
     notes = [*file.notes, *ignored_note(path, ignored)]
     kind: Kind = "image" if chosen in PATH_COLUMNS and columns.text is None else "text"
-    return listed_items(str(path), kind, list(items()), notes=notes)
+    return replace(listed_items(str(path), kind, list(items()), notes=notes), unused_columns=ignored)
 
 
 def _holds_numbers(file: DelimitedFile, name: str) -> bool:

@@ -47,9 +47,10 @@ def open_table(path: Path, columns: Columns, rows_at_once: int = 64) -> Source |
     n_rows = file.metadata.num_rows
     if not n_rows:
         raise DataError(f"{path}: the file is empty.")
-    notes = ignored_note(path, [name for name in schema.names if name not in wanted])
+    ignored = [name for name in schema.names if name not in wanted]
+    notes = ignored_note(path, ignored)
     kind: Any = "image" if picture else "text"
-    return Source(str(path), kind, n_rows, items, label is not None, notes=notes)
+    return Source(str(path), kind, n_rows, items, label is not None, notes=notes, unused_columns=ignored)
 
 
 def _open(path: Path) -> tuple[Any, Any]:

@@ -55,6 +55,8 @@ class Source:
         Returns, given an item's name, whether it is in the test part; None if there is no test part.
     notes : list of str
         Notes for the user about how the source is read.
+    unused_columns : list of str
+        Columns of a table that have no role: the labels may be in one of them.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Source:
     labels_are_folders: bool = False
     is_test: Callable[[str], bool] | None = None
     notes: list[str] = field(default_factory=list)
+    unused_columns: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return self.n_items

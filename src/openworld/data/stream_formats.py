@@ -297,7 +297,10 @@ class _Npy:
 
     def inspect(self, path: str, columns: Columns) -> FileInfo:
         """Read the headers."""
-        if columns.label is not None or columns.features is not None or columns.id is not None:
+        named = (
+            columns.features is not None and not columns.of_model
+        )  # those of a model are taken by position
+        if columns.label is not None or named or columns.id is not None:
             raise DataError(
                 f"{path}: a .npy file has no named columns. Its labels are in {path.removesuffix('.npy')}"
                 ".labels.npy; or use .npz with arrays X and y."

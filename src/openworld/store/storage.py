@@ -59,8 +59,14 @@ class SqliteFile:
         self._path, self._lock_path = Path(path), Path(f"{path}.lock")
         self._identity: tuple[int, int] | None = None
         self._lock: IO[str] | None = None
-        with suppress(OSError):  # private, as it holds personal data and a secret; errors show up on opening
+        try:  # private, as it holds personal data and a secret
             os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
+        except OSError as error:
+            missing = f"the folder {self._path.parent} does not exist; create it first"
+            reason = error.strerror if self._path.parent.is_dir() else missing
+            raise StorageError(f"The database {path} cannot be created: {reason}.") from error
 
     def check_sound(self, connection: Any) -> None:
         """Raise DamagedError if a check of a few seconds finds damage in the file."""
