@@ -39,6 +39,7 @@ def test_description_has_no_links_into_the_checkout(dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     (metadata,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("/METADATA"))
     description = zipfile.ZipFile(wheel).read(metadata).decode()
+    assert description.startswith("Metadata-Version: 2.4\n")
     assert "# openworld" in description
     assert "leaderboard" in description
     assert "](" not in re.sub(r"\]\(https://[^)]+\)", "", description)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,12 @@ def test_workflows(schema: str) -> None:
         text=True,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_actions_are_pinned_to_commits() -> None:
+    for file in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        for used in re.findall(r"uses: (.+)", file.read_text(encoding="utf-8")):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", used), used
 
 
 def test_versions_agree() -> None:
