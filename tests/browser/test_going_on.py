@@ -36,7 +36,7 @@ def test_the_next_cluster_is_there_before_the_answer(site: Any, tabs: Any) -> No
     page.keyboard.press("Space")  # away again: the third page sends it
     page.wait_for_url("**cluster=3")
     may_go_on.set()
-    expect(toast).to_contain_text("Learned “triangle” from 14 samples.", timeout=20_000)
+    expect(toast).to_contain_text("Learned “triangle” from 14 samples.")
     assert site.recognizes("triangle") == ["triangle"] * 3
     assert len(site.world.history.events()) == 1
     page.keyboard.press("Space")
@@ -57,7 +57,7 @@ def test_undo_of_what_is_being_learned_waits_for_it(site: Any, tabs: Any) -> Non
     expect(page.locator("#outcome")).to_contain_text("Learning “triangle”")
     page.keyboard.press("Control+z")
     may_go_on.set()
-    expect(page.locator("#outcome")).to_contain_text("Undone.", timeout=20_000)
+    expect(page.locator("#outcome")).to_contain_text("Undone.")
     assert [event.kind for event in site.world.history.events()] == ["undo", "label"]
 
 

@@ -109,6 +109,6 @@ def test_a_lost_connection_is_said_and_found_again(site: Any, tabs: Any) -> None
     expect(banner).to_be_hidden()
     tab.context.set_offline(True)
     site.service.broadcast._send(None)  # ends the streams of events; the browser cannot open them again
-    expect(banner).to_contain_text("No connection to the server.", timeout=20_000)
+    expect(banner).to_contain_text("No connection to the server.")
     tab.context.set_offline(False)
-    expect(banner).to_be_hidden(timeout=30_000)
+    expect(banner).to_be_hidden()

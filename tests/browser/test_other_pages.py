@@ -200,12 +200,12 @@ def test_the_samples_of_a_class_are_moved_and_removed(site: Any, tabs: Any) -> N
     )
     tiles.nth(0).click()
     page.keyboard.press("u")
-    expect(tiles).to_have_count(13, timeout=20_000)
+    expect(tiles).to_have_count(13)
     assert site.world.pool.get(ids[0]).label is None
     tiles.nth(0).click()
     page.get_by_label("Move to").fill("wedge")
     page.keyboard.press("Enter")
-    expect(page.locator("#outcome")).to_contain_text("Learned “wedge” from 1 sample.", timeout=20_000)
+    expect(page.locator("#outcome")).to_contain_text("Learned “wedge” from 1 sample.")
     expect(tiles).to_have_count(12)
     assert site.world.pool.get(ids[1]).label == "wedge"
 

@@ -222,7 +222,7 @@ def test_data_are_served_labeled_samples_learned_first(questions):
     arguments = ("questions.csv", "--extractor", "ngrams", "--database", "sqlite:///q.db")
     with serving(*arguments) as (process, address), httpx.Client(base_url=address, timeout=60) as client:
         assert [one["label"] for one in client.get("/v1/classes").json()] == ["delivery", "refund"]
-        deadline = monotonic() + 60
+        deadline = monotonic() + 300
         while len(client.get("/v1/pool").json()["samples"]) < 6 and monotonic() < deadline:
             sleep(0.05)
         texts = {sample["text"] for sample in client.get("/v1/pool").json()["samples"]}

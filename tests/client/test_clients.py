@@ -103,23 +103,28 @@ def test_what_is_refused_raises_in_words(address):
 
 def test_events(address):
     with Client(address) as client, Client(address) as other:
-        events = client.events()
-        timer = threading.Timer(0.3, lambda: other.recognize(FAR))
-        timer.start()
+        events, done = client.events(), threading.Event()
+
+        def speak() -> None:  # again and again: the stream may open late
+            while not done.wait(0.1):
+                other.recognize(FAR)
+
+        speaker = threading.Thread(target=speak)
+        speaker.start()
         found = next(events)
+        done.set()
         events.close()
-        timer.join()
+        speaker.join()
     assert (found["event"], found["data"]) == ("unknown", {"samples": 2})
 
     async def first() -> str:
         async with AsyncClient(address) as listener, AsyncClient(address) as speaker:
             events = listener.events()
             waiting = asyncio.ensure_future(anext(events))
-            await asyncio.sleep(0.3)
-            await speaker.recognize(FAR + 1)
-            found = await waiting
+            while not (await asyncio.wait([waiting], timeout=0.1))[0]:
+                await speaker.recognize(FAR + 1)
             await events.aclose()
-            return found["event"]
+            return waiting.result()["event"]
 
     assert asyncio.run(first()) == "unknown"
 

@@ -146,7 +146,11 @@ def test_a_request_that_never_arrives_is_given_up(port: int, sent: bytes) -> Non
         assert client.recv(100) == b""  # closed, and before the patience ends
 
 
-def test_a_request_in_pieces_is_answered_and_so_is_the_next(port: int) -> None:
+def test_a_request_in_pieces_is_answered_and_so_is_the_next(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_server, "HEADER_SECONDS", PATIENCE)
+    monkeypatch.setattr(service_server, "BODY_SECONDS", PATIENCE)
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
         for _ in range(2):
             for piece in (b"POST / HTTP/1.1\r\nHost: a\r\n", b"Content-Length: 9\r\n\r\n1234", b"56789"):
@@ -157,7 +161,7 @@ def test_a_request_in_pieces_is_answered_and_so_is_the_next(port: int) -> None:
             assert answer.startswith(b"HTTP/1.1 200")
 
 
-def test_a_body_that_trickles_in_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_trickles_in_is_given_up(port: int) -> None:
     """Each piece is in time; the whole is not."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as client, suppress(ConnectionError):
         client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
