@@ -141,7 +141,10 @@ def test_the_form_that_promises_most_is_chosen(seed):
     [scored] = [scored for c, scored in candidates if (c.by_distance, c.weight, c.runner_up) == (
         found.by_distance, found.weight, found.runner_up)]  # fmt: skip
     missed = 1 - np.mean(scored.right & (scored.known > found.threshold))
-    assert found.error == pytest.approx(missed + np.mean(scored.unknown > found.threshold))
+    _, optimism = module._average_threshold(scored, held_out.codes, MinOpenWorldError())
+    error = missed + np.mean(scored.unknown > found.threshold)
+    assert found.error == pytest.approx(error + optimism)
+    assert scored.error(found.threshold) == pytest.approx(error)
 
 
 def test_the_scores_are_those_of_all_classes():
@@ -218,7 +221,7 @@ def test_in_a_wide_gap_the_threshold_stays_near_the_known_samples():
     """Of two classes the other may be far away; that says little about unknown ones."""
     random = np.random.default_rng(0)
     scored = Scored(random.normal(size=40), np.ones(40, dtype=bool), random.normal(size=40) - 1000)
-    threshold = module._average_threshold(scored, np.repeat([0, 1], 20), MinOpenWorldError())
+    threshold, _ = module._average_threshold(scored, np.repeat([0, 1], 20), MinOpenWorldError())
     assert scored.known.min() - 1 < threshold < np.quantile(scored.known, 0.1)
 
 
@@ -248,7 +251,8 @@ def test_the_threshold_is_the_average_of_the_best_for_balanced_halves_of_the_cla
     codes = np.repeat(np.arange(200), 3)
     known = random.normal(size=600) + random.normal(size=200)[codes]
     scored = Scored(known + 1, random.random(600) < 0.9, random.normal(size=600))
-    found = module._average_threshold(scored, codes, objective)
+    found, optimism = module._average_threshold(scored, codes, objective)
+    assert -0.02 < optimism < 0.05
     means = np.array([scored.known[codes == c].mean() for c in range(200)])
     columns = 1 + means.argsort().argsort()[codes] % (module.N_HALVES - 1)
     thresholds = []
@@ -262,8 +266,22 @@ def test_the_threshold_is_the_average_of_the_best_for_balanced_halves_of_the_cla
 def test_of_classes_that_are_all_alike_the_threshold_is_the_best_there_is():
     known, unknown = np.tile([0.9, 0.7, 0.2], 40), np.tile([0.1, 0.3, 0.5], 40)
     scored = Scored(known, np.ones(120, dtype=bool), unknown)
-    found = module._average_threshold(scored, np.repeat(np.arange(40), 3), F1(0.0))
+    found, optimism = module._average_threshold(scored, np.repeat(np.arange(40), 3), F1(0.0))
     assert found == pytest.approx(-best_threshold(-known, -unknown, F1(0.0))[0])
+    assert optimism == pytest.approx(0, abs=0.05)
+
+
+def test_optimism_is_what_a_threshold_loses_on_classes_that_did_not_choose_it():
+    """Scores that say nothing: whatever threshold looks best on one half is worth nothing on the other."""
+    random = np.random.default_rng(0)
+    found = []
+    for _ in range(50):
+        scored = Scored(random.normal(size=20), np.ones(20, dtype=bool), random.normal(size=20))
+        threshold, optimism = module._average_threshold(scored, np.arange(20), MinOpenWorldError())
+        found.append((scored.error(threshold), optimism))
+    error, optimism = np.mean(found, axis=0)
+    assert error < 0.95
+    assert error + optimism == pytest.approx(1, abs=0.1)
 
 
 # --- OSCR ---

@@ -140,6 +140,11 @@ class Scored(NamedTuple):
         times = max(1, round(len(unknown) / max(len(self.given), FEWEST_UNKNOWNS)))
         return np.concatenate([unknown, np.tile(self.given, times)])
 
+    def error(self, threshold: float, part: NDArray[np.bool_] | slice = slice(None)) -> float:
+        """Return the open-world error (Eq. 9) of a part of the samples."""
+        missed = 1 - np.mean(self.right[part] & (self.known[part] > threshold))
+        return float(missed + np.mean(self.all_unknown(part) > threshold))
+
 
 def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = False) -> ScoreCalibration:
     """Choose form, weights, threshold and probability of the score.
@@ -162,16 +167,15 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
             stacklevel=2,
         )
         return _guess(held_out, objective)
-    chosen, scored = max(_candidates(held_out, distances), key=lambda found: round(found[0].quality, 12))
+    chosen, scored = best_form(held_out, distances)
     n_classes, n_dimensions = held_out.means.shape
     # Distances go on growing beyond the known samples; each class that plays unknown shows how far is safe.
     margin = _MARGIN * (min(n_classes - 1, 4) if chosen.by_distance else 1)
-    threshold = _average_threshold(scored, held_out.codes, objective, margin)
+    threshold, optimism = _average_threshold(scored, held_out.codes, objective, margin)
     few = n_classes < _FEWEST_CLASSES and n_dimensions <= _FEW_DIMENSIONS
     if few and getattr(objective, "named_right", False) and scored.right.any():
         # Such classes may overlap much more than they will with unknown ones.
         threshold = min(threshold, _accepting_most(scored))
-    missed = 1 - float(np.mean(scored.right & (scored.known > threshold)))
     unknown = scored.all_unknown()
     both = np.r_[scored.known, unknown]
     slope, intercept = _logistic(both, np.r_[scored.right, np.zeros(len(unknown), dtype=bool)])
@@ -180,8 +184,13 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
         threshold=threshold,
         slope=slope,
         intercept=intercept,
-        error=missed + float(np.mean(unknown > threshold)),
+        error=scored.error(threshold) + optimism,
     )
+
+
+def best_form(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration, Scored]:
+    """Return the form of the score that promises the largest OSCR area, and what the samples score."""
+    return max(_candidates(held_out, distances), key=lambda found: round(found[0].quality, 12))
 
 
 def _candidates(held_out: HeldOut, distances: bool) -> Iterator[tuple[ScoreCalibration, Scored]]:
@@ -274,31 +283,39 @@ def _guess(held_out: HeldOut, objective: Objective) -> ScoreCalibration:
     return replace(form, threshold=threshold, intercept=-threshold)
 
 
-def _average_threshold(scored: Scored, codes: Codes, objective: Objective, margin: float = _MARGIN) -> float:
+def _average_threshold(
+    scored: Scored, codes: Codes, objective: Objective, margin: float = _MARGIN
+) -> tuple[float, float]:
     """Return the average of the best thresholds of balanced halves of the classes (McCarthy, 1969).
 
     The paper averages over folds of the classes; the best threshold of one set of classes varies much.
     With few classes the ones that play unknown may all be far away, and any threshold in a wide gap looks
     equally good. There a threshold is not to be much lower than the highest one that looks nearly as good.
+
+    The second number is the optimism: how much the error of a threshold is larger on all samples than on
+    the half that it was chosen on.
     """
     known, right = scored.known, scored.right
     _, of_class = np.unique(codes, return_inverse=True)
     means = np.bincount(of_class, known) / np.bincount(of_class)
     ranks = np.argsort(np.argsort(means))  # the names of the classes play no part
     halves = hadamard(N_HALVES)[:, 1 + ranks[of_class] % (N_HALVES - 1)] > 0
+    halves = halves[halves.any(axis=1)]
 
-    def average(slack: float) -> float:
-        found = [
-            best_threshold(-known[half], -scored.all_unknown(half), objective, right[half], slack=slack)[0]
+    def best_of_halves(slack: float) -> list[float]:
+        return [
+            -best_threshold(-known[half], -scored.all_unknown(half), objective, right[half], slack=slack)[0]
             for half in halves
-            if half.any()
         ]
-        return -float(np.mean(found))
 
+    thresholds = best_of_halves(0.0)
+    average = float(np.mean(thresholds))
+    pairs = zip(thresholds, halves, strict=True)
+    optimism = float(np.mean([scored.error(best) - scored.error(best, half) for best, half in pairs]))
     if not getattr(objective, "named_right", False) or not right.any():
-        return average(0.0)
-    strict = average(_SLACK / len(means)) - margin * _deviation(known[right])
-    return max(average(0.0), strict)
+        return average, optimism
+    strict = float(np.mean(best_of_halves(_SLACK / len(means)))) - margin * _deviation(known[right])
+    return max(average, strict), optimism
 
 
 def _accepting_most(scored: Scored) -> float:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.recognition.adaptive.calibration import calibrate
+from openworld.recognition.adaptive.calibration import best_form
 from openworld.recognition.adaptive.held_out import hold_out
 from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric, Whitening
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.threshold import MinOpenWorldError
 from openworld.recognition.validation import as_array
 
 POWERS = (1.0, 0.5, 0.25)
@@ -51,7 +50,8 @@ def choose_metric(
         found = _promised(candidate, samples, labels)
         if found > quality + _GAIN / n_classes:
             best, quality = candidate, found
-    power = max(POWERS, key=lambda power: round(_promised(best, samples, labels, power), 12))
+    promised = {power: _promised(best, samples, labels, power) for power in POWERS if power != best.power}
+    power = max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
     lifted = lifted_dimensions(n_features, n_lifted) if best.n_lifted else 0
     chosen: AdaptiveMetric = AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted, "power": power})
     return chosen
@@ -111,4 +111,4 @@ def _promised(
     whitening = metric.whitening_ if power == metric.power else Whitening.of(statistics, power)
     order = np.arange(len(classes))
     held_out = hold_out(statistics, whitening, order, metric.representation_(judged), codes)
-    return calibrate(held_out, MinOpenWorldError(), distances=not metric.directions).quality
+    return best_form(held_out, distances=not metric.directions)[0].quality

@@ -2,7 +2,9 @@
 
 Everything is computed from whitened samples and class means. Taking samples out of the covariance ``C`` is a
 low-rank change ``C' = C - k D^T D`` (Woodbury): in whitened coordinates the inner product of a and b becomes
-``a b + k (D a)^T (I - k D D^T)^-1 (D b)``, so no covariance is factored twice.
+``a b + k (D a)^T (I - k D D^T)^-1 (D b)``, so no covariance is factored twice. Of a class that is left out
+only some samples are kept; the others leave to first order, ``a b + w k (D a)^T (D b) - share a b``, where w
+is their number over that of the kept ones and share their part of the degrees of freedom.
 """
 
 from __future__ import annotations
@@ -162,34 +164,65 @@ class HeldOut:
         lengths = means + 2 * shift * between + shift**2 * own_square
         samples = samples + 2 * shift * own + shift**2 * own_square
         if self.per_sample > 0:
-            degrees = max(float(self.counts.sum()) - len(self.counts), 1.0)
             deviations, to_own = held - self.means[codes], own - own_square
             with_means = mixed - between + shift * to_own
             sizes = np.bincount(codes)[codes]
             for size in np.unique(sizes).tolist():  # classes of as many samples at once
                 rows = np.flatnonzero(sizes == size).reshape(-1, size)
-                gained, with_samples = self._taken_out(
-                    deviations[rows], with_means[rows], ((1 + shift) * to_own)[rows]
-                )
-                moved[rows] += with_samples.mT @ gained
-                lengths[rows] += np.sum(gained**2, axis=1, keepdims=True)
-                samples[rows] += np.sum(with_samples**2, axis=1)[..., np.newaxis]
-                # What is left of the scatter is divided by what is left of the degrees of freedom; what the
-                # shrinkage put into the covariance stays.
-                left = max(degrees - (size - 1), 1.0) / degrees
-                left = 1 / ((1 - self.shrunk) / left + self.shrunk)
-                for part in (moved, lengths, samples):
-                    part[rows] *= left
+                between_deviations = (deviations[rows] @ deviations[rows].mT).astype(np.float64)
+                with_samples = between_deviations + ((1 + shift) * to_own)[rows]
+                unkept = np.maximum(self.counts[codes[rows[:, :1]]] - size, 0)[..., np.newaxis]
+                parts = [part[rows] for part in (moved, lengths, samples)]
+                self._leave_covariance(parts, between_deviations, with_means[rows], with_samples, unkept)
+                moved[rows], lengths[rows], samples[rows] = parts
         moved[at_own] = -np.inf
         return Products(moved, samples, lengths, self.counts)
 
-    def _taken_out(self, deviations: Floats, with_means: Doubles, to_own: Doubles) -> tuple[Doubles, Doubles]:
-        """Return ``(I - k D D^T)^-1/2 sqrt(k) D`` times the means and times the samples of each class."""
-        squares = self.per_sample * (deviations @ deviations.mT).astype(np.float64)
-        values, vectors = np.linalg.eigh(squares)
-        root = vectors / np.sqrt(np.maximum(1 - values, _LEAST))[:, np.newaxis]
-        size = np.sqrt(self.per_sample)
-        return root.mT @ (size * with_means), root.mT @ (squares / size + size * to_own)
+    def _leave_covariance(
+        self,
+        parts: list[Doubles],
+        squares: Doubles,
+        with_means: Doubles,
+        with_samples: Doubles,
+        unkept: Doubles,
+    ) -> None:
+        """Take classes of as many kept samples, with deviations D, out of the covariance.
+
+        The kept samples leave it exactly, by the formula at the top. The others of the class leave it to first
+        order, as if they were the kept ones except the judged sample: its product with itself says nothing
+        about its products with others. What is left of the scatter is divided by what is left of the degrees
+        of freedom; what the shrinkage put into the covariance stays.
+
+        Parameters
+        ----------
+        parts : list of arrays of shape (n_classes, n, K), (n_classes, n, K) and (n_classes, n, 1)
+            Products of samples and means, squares of means and of samples; changed in place.
+        squares, with_means, with_samples : arrays of shape (n_classes, n, n), (n_classes, n, K), as the first
+            Products of D with D, with the means and with the samples.
+        unkept : array of shape (n_classes, 1, 1)
+            How many samples of each class are not kept.
+        """
+        n, degrees = squares.shape[1], max(float(self.counts.sum()) - len(self.counts), 1.0)
+        values, vectors = np.linalg.eigh(self.per_sample * squares)
+        root = (vectors * np.sqrt(self.per_sample / np.maximum(1 - values, _LEAST))[:, np.newaxis]).mT
+        of_means, of_samples = root @ with_means, root @ with_samples
+        left = max(degrees - (n - 1), 1.0) / degrees
+        left = 1 / ((1 - self.shrunk) / left + self.shrunk)
+        for part, gain in zip(parts, _gains(of_means, of_samples), strict=True):
+            part += gain
+            part *= left
+        if n > 1 and unkept.any():
+            weight, share = self.per_sample * unkept / (n - 1), (1 - self.shrunk) * unkept / degrees
+            with_samples[:, np.arange(n), np.arange(n)] = 0
+            mixed, means, samples = _gains(with_means, with_samples)
+            for part, gain in zip(parts, (mixed, means - with_means**2, samples), strict=True):
+                part += weight * gain - share * part
+
+
+def _gains(with_means: Doubles, with_samples: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """Return what products of samples and means, squares of means and of samples gain, for each class."""
+    means, samples = np.sum(with_means**2, axis=1, keepdims=True), np.sum(with_samples**2, axis=1)
+    return with_samples.mT @ with_means, means, samples[..., np.newaxis]
 
 
 def step_of_judged(n_samples: int, n_classes: int) -> int:
