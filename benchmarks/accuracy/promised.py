@@ -2,7 +2,7 @@
 
     python -m benchmarks.accuracy.promised letters benchmarks/accuracy/features/clinc150.npz ...
 
-Class orders of seeds 11 to 13, which served to choose settings. Half of the classes are known and the rest
+Class orders of seeds 21 to 23, which chose no setting. Half of the classes are known and the rest
 unknown, at most 60 and 40. With `--shuffled` the test samples are drawn at random, and not the test part that
 the data set comes with: a promise is about samples like those that were learned.
 """
@@ -21,7 +21,7 @@ from openworld.evaluation.datasets import Dataset, load
 from openworld.evaluation.measures import Decisions, Scores, open_world_error, oscr_area
 from openworld.evaluation.split import make_split
 
-SEEDS = (11, 12, 13)
+SEEDS = (21, 22, 23)
 
 
 def compare(dataset: Dataset, seed: int) -> tuple[float, float, float, float]:

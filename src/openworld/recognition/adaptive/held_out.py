@@ -188,7 +188,7 @@ class HeldOut:
     ) -> None:
         """Take classes of as many kept samples, with deviations D, out of the covariance.
 
-        The kept samples leave it exactly, by the formula at the top. The others of the class leave it to first
+        The kept samples leave it exactly, by the formula at the top. The others of the class leave to first
         order, as if they were the kept ones except the judged sample: its product with itself says nothing
         about its products with others. What is left of the scatter is divided by what is left of the degrees
         of freedom; what the shrinkage put into the covariance stays.
