@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from openworld.files import write_atomic
+
 if TYPE_CHECKING:
     from openworld.data.stream import Stream
     from openworld.distributed import Answers
@@ -167,9 +169,7 @@ class AnswerFile:
                     _write_csv(file, rows, header=True)
                 else:
                     file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        new = self.folder / "tally.new"
-        new.write_text(json.dumps(asdict(tally)), encoding="utf-8")
-        os.replace(new, self.folder / f"{number:08d}.tally")
+        write_atomic(self.folder / f"{number:08d}.tally", json.dumps(asdict(tally)).encode())
 
     def join(self) -> None:
         """Join the parts to one file, atomically."""

@@ -28,9 +28,9 @@ and FreeType.
 from __future__ import annotations
 
 import functools
+import io
 import math
 import os
-import tempfile
 import unicodedata
 import warnings
 from collections import Counter
@@ -43,6 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dctn
 from scipy.sparse.csgraph import connected_components
+
+from openworld.files import cache_folder, write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.ft2font import FT2Font
@@ -308,17 +310,10 @@ def _near_pairs(rows: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.i
 # --- Keeping on disk ---
 
 
-def _cache_folder() -> Path:
-    if own := os.environ.get("OPENWORLD_CACHE"):
-        return Path(own)
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "openworld"
-
-
 def _cache_file() -> Path:
     import matplotlib
 
-    return _cache_folder() / f"letters-recipe{RECIPE}-matplotlib{matplotlib.__version__}.npz"
+    return cache_folder() / f"letters-recipe{RECIPE}-matplotlib{matplotlib.__version__}.npz"
 
 
 def _read_cache() -> Letters | None:
@@ -342,18 +337,11 @@ def _is_whole(letters: Letters) -> bool:
 
 
 def _write_cache(letters: Letters) -> None:
-    """Write the letters to a temporary file and rename it."""
+    """Write the letters to the cache folder, or warn if that fails."""
+    file = io.BytesIO()
+    np.savez_compressed(file, images=letters.images, labels=letters.labels, faces=letters.faces)
     try:
-        target = _cache_file()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.stem, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, images=letters.images, labels=letters.labels, faces=letters.faces)
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_atomic(_cache_file(), file.getvalue())
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
         _warn_not_kept(str(error))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openworld.data.stream import Stream
+from openworld.files import write_atomic
 from openworld.model_file import digest as model_digest
 from openworld.model_file import dumps, load, save
 
@@ -73,9 +74,7 @@ class Checkpoint:
             warnings.simplefilter("ignore", UserWarning)  # a part may have too few classes to calibrate with
             save(learned.model, self.folder / name, exact=True)
         state = {**vars(replace(learned, model=name)), "n_parts": n_parts, "key": self.key}
-        new = self.folder / "state.json.new"
-        new.write_text(json.dumps(state), encoding="utf-8")
-        os.replace(new, self.folder / "state.json")
+        write_atomic(self.folder / "state.json", json.dumps(state).encode())
         for old in self.folder.glob("model-*.ow"):
             if old.name != name:
                 old.unlink()

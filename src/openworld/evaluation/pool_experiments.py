@@ -26,7 +26,7 @@ from openworld.data.dataset import Dataset
 from openworld.evaluation import discovery, few_shot, loop
 from openworld.evaluation.datasets import load
 from openworld.evaluation.recognizers import code_version
-from openworld.features.cache_folder import write_atomic
+from openworld.files import write_atomic
 
 Progress = Callable[[int, int, str], None]
 Row = dict[str, Any]

@@ -32,7 +32,7 @@ from openworld.evaluation.datasets import load
 from openworld.evaluation.experiment import Experiment
 from openworld.evaluation.protocol import run_protocol
 from openworld.evaluation.recognizers import code_version, make_recognizer
-from openworld.features.cache_folder import write_atomic
+from openworld.files import write_atomic
 
 Progress = Callable[[int, int, str], None]
 RESULT_COLUMNS = ("data", "recognizer", "order", "K", "U", "tau_factor", "measure", "value")

@@ -23,8 +23,8 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.features.cache_folder import cache_folder
 from openworld.features.extractor import ExtractorId
+from openworld.files import cache_folder
 
 _FILE = "features-1.sqlite"  # the number is of the tables below
 _TABLES = """

@@ -10,11 +10,11 @@ import hashlib
 import warnings
 from dataclasses import dataclass
 
-from openworld.features.cache_folder import cache_folder, write_atomic
 from openworld.features.extractor import ExtractorId
 from openworld.features.onnx_model import OnnxModel, open_session
 from openworld.features.preparation import Preparation
 from openworld.features.wheel_files import verified, wheel_folder
+from openworld.files import cache_folder, write_atomic
 
 _VERSION = "1"
 

@@ -15,13 +15,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from sklearn.utils.validation import check_is_fitted
 
-from openworld.features.cache_folder import write_atomic
 from openworld.features.dense_sift import DenseSIFT
 from openworld.features.extractor import ExtractorId, Kind
 from openworld.features.hog import HOG
 from openworld.features.lbp import LBP
 from openworld.features.preparation import as_image
 from openworld.features.visual_words import VisualWords
+from openworld.files import write_atomic
 
 _LONGEST_SIDE = 300  # pixels, as in the features of the ILSVRC'10 competition
 _DESCRIPTORS: dict[str, type[Any]] = {"DenseSIFT": DenseSIFT, "HOG": HOG, "LBP": LBP}

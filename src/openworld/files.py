@@ -1,4 +1,4 @@
-"""The cache folder, for converted networks and features, and atomic file writes."""
+"""The cache folder of the package, and atomic writing of files."""
 
 from __future__ import annotations
 
