@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -224,3 +226,18 @@ def test_small_changes_of_a_large_model_take_little_memory_to_undo() -> None:
         n_steps[n] = max(k for k in range(13) if live.can_step_back(k))
     assert n_steps[2] == 12
     assert 2 <= n_steps[100] < 6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there have threads priorities of their own")
+def test_learning_has_a_lower_priority_than_recognition(things: Draw, models: Models) -> None:
+    live, found = LiveModel(models("0.1"), 0), []
+    learn = _learn(things(3, 3), ["d"] * 3)
+
+    def apply(model: Any) -> None:
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        learn.apply(model)
+
+    _change(live, ModelChange(apply, learn.classes))
+    live.catch_up()
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert found == [min(own + 10, 19)] * 2

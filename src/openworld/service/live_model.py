@@ -2,7 +2,8 @@
 
 Readers use the front copy and never wait for learning. The writer changes the back copy, swaps the two, and
 repeats the change on the other copy once its last reader has left. The model itself is not copied. (Ramalhete
-and Correia, Left-Right, 2015.)
+and Correia, Left-Right, 2015.) Learning has a thread of its own, of lower priority, so that it takes little
+processor time from recognition.
 
 Each copy keeps the undo steps of its last changes, as many as memory allows, so undo costs no more than the
 change did.
@@ -10,10 +11,13 @@ change did.
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -27,6 +31,7 @@ from openworld.service.validation import Refused
 Model = EditableRecognizer
 UNDO_BYTES = 1 << 28
 _FEWEST_STEPS, _MOST_STEPS = 2, 50
+_NICENESS = 10  # against threads that are ready too, it has a tenth of their processor time
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ class LiveModel:
     ) -> None:
         self._undo_bytes = undo_bytes
         self._changed = threading.Condition()
+        self._learning = ThreadPoolExecutor(1, "openworld-learning", _lower_priority)
         self._front, self._back = (_Copy(part, version, undo_bytes) for part in (model, copy(model)))
         for side in (self._front, self._back):
             side.move(0, changes)
@@ -163,7 +169,7 @@ class LiveModel:
             if self._base is not None:
                 self._renew_back(from_bytes(self._base))
             self._back_is_stale = True  # in case of an error halfway
-            self._back.move(*self._missing, like=self._front.model)
+            self._move_back(*self._missing, like=self._front.model)
         self._missing, self._base, self._back_is_stale = _NO_MOVE, None, False
 
     def can_step_back(self, n: int) -> bool:
@@ -181,7 +187,7 @@ class LiveModel:
         """
         self.catch_up()
         self._back_is_stale = back > 0 or len(changes) > 1  # the copy itself undoes a single refused change
-        self._back.move(back, changes)
+        self._move_back(back, changes)
         self._back_is_stale, self._prepared = False, (back, changes)
         return self._back.model
 
@@ -193,9 +199,12 @@ class LiveModel:
         self._base = model_file.dumps(model)
         self._renew_back(model)
         self._back_is_stale = True
-        self._back.move(0, changes)
+        self._move_back(0, changes)
         self._back_is_stale, self._missing, self._prepared = False, _NO_MOVE, (0, changes)
         return model
+
+    def _move_back(self, back: int, changes: Sequence[ModelChange], like: Model | None = None) -> None:
+        self._learning.submit(self._back.move, back, changes, like).result()
 
     def _renew_back(self, model: Model) -> None:
         self._back = _Copy(model, self._front.version, self._undo_bytes)
@@ -220,6 +229,15 @@ class LiveModel:
         else:
             self._back_is_stale = True
         self._base, self._prepared = None, _NO_MOVE
+
+
+def _lower_priority() -> None:
+    """Lower the priority of this thread; only on Linux have threads priorities of their own."""
+    if sys.platform != "linux":
+        return
+    with suppress(OSError):  # where that is not allowed, it learns all the same
+        niceness = os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(niceness, 19))
 
 
 def apply_change(model: Model, change: ModelChange, like: Model | None = None) -> None:
