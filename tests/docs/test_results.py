@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.accuracy import leaderboard, paper_tables
+from benchmarks.accuracy import discovery_tables, leaderboard, paper_tables
 from benchmarks.accuracy.few_shot_tables import DATA, FewShot
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +30,11 @@ def test_leaderboard():
     few = FewShot.read(leaderboard.RESULTS)
     page = leaderboard.TABLES.read_text(encoding="utf-8")
     assert leaderboard.tables_page(runs, few) == page, "run python -m benchmarks.accuracy.leaderboard"
+
+
+def test_discovery_and_the_loop():
+    page = discovery_tables.PAGE.read_text(encoding="utf-8")
+    assert discovery_tables.discovery_page(page) == page, "run python -m benchmarks.accuracy.discovery_tables"
 
 
 def test_a_page_without_the_mark_is_not_passed_over():
