@@ -1,4 +1,4 @@
-"""Make the tables of docs/discovery.md from the committed results of `evaluate discovery` and `evaluate loop`.
+"""Make the tables of docs/discovery.md from the committed results of `evaluate discovery` and `loop`.
 
     python -m benchmarks.accuracy.discovery_tables
 
