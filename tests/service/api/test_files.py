@@ -125,6 +125,10 @@ def test_vectors_and_limits(serving: Any, starting: Any, as_npy: Callable[[Any],
         assert "the limit is 4" in refused["reason"]
         (refused,) = send(client, ("v.npy", as_npy(np.ones((2, 7), np.float32))))[-1]["refusals"]
         assert "samples of 3 numbers" in refused["reason"]
+        missing = np.ones((2, 3), np.float32)
+        missing[1, 2] = np.nan
+        (refused,) = send(client, ("v.npy", as_npy(missing)))[-1]["refusals"]
+        assert refused["reason"] == "sample 2, feature number 3: the value is missing."
     with serving(world, max_body_mb=0.0001) as client:
         assert client.post("/v1/import", files=[("files", ("v.npy", b"0" * 1000))]).status_code == 413
 

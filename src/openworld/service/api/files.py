@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
@@ -140,9 +141,15 @@ def _take_all(
             yield from _take(service, intake, name, path)
         except (DataError, Conflict, Refused, ImportError, UnicodeError) as error:
             intake.summary.total += 1
-            intake.summary.refuse(name, error)
+            intake.summary.refuse(name, _reason(error, name, path))
             yield intake.summary
     yield intake.finish()
+
+
+def _reason(error: Exception, name: str, path: Path | None) -> str:
+    """Return why a file is refused, without its path or name and without options of the command line."""
+    places = "|".join(re.escape(str(place)) for place in (path, name))
+    return re.sub(rf"^({places})(, [^:]*)?: ", "", str(error)).partition(" Use --")[0]
 
 
 def _take(service: ServiceState, intake: Intake, name: str, path: Path | None) -> Iterator[IntakeSummary]:

@@ -40,6 +40,7 @@ async function importAll(form, files) {
   const batches = inBatches(files), bytes = files.reduce((sum, file) => sum + file.size, 0) || 1;
   bar.max = 1;
   let sent = 0;
+  say(form, total, false);
   for (const batch of batches) {
     const size = batch.reduce((sum, file) => sum + file.size, 0);
     const last = await importBatch(batch, now => {
@@ -107,8 +108,7 @@ function added(total, more) {
 
 function say(form, total, finished) {
   const counts = Object.entries(COUNTS).filter(([name]) => total[name]).map(([name, words]) => `${total[name].toLocaleString("en")} ${words}`);
-  const samples = `${total.done.toLocaleString("en")} ${total.done === 1 ? "sample" : "samples"}`;
-  form.querySelector("#import-summary").textContent = `${finished ? "Done: " : ""}${samples}${counts.length ? `: ${counts.join(", ")}` : ""}${finished ? "." : " …"}`;
+  form.querySelector("#import-summary").textContent = `${finished ? "Done" : "Reading"}${counts.length ? `: ${counts.join(", ")}` : ""}${finished ? "." : " …"}`;
   form.querySelector("#import-refusals").replaceChildren(...total.refusals.map(({ name, reason }) => {
     const item = document.createElement("li");
     item.textContent = `${name}: ${reason}`;
