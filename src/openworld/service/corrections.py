@@ -12,7 +12,7 @@ from openworld.service.events import FeedbackEvent, RedoEvent, UndoEvent
 from openworld.store import events
 from openworld.store.events import EventRecord
 
-_NEWEST = 2000  # events that are looked at
+NEWEST = 2000  # events that are searched: reading more would take memory and time for every sample in them
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Correction:
 def corrections_of(log: EventLog, label: str) -> list[Correction]:
     """Return the corrections that moved samples into a class or out of it, the newest first.
 
-    They are found in the newest 2,000 events of the log.
+    Only the newest `NEWEST` events of the log are searched.
     """
     with log.database.read() as connection:
-        records = events.newest(connection, None, _NEWEST, None)
+        records = events.newest(connection, None, NEWEST, None)
     history = _LabelHistory()
     for record in reversed(records):
         event = log.event(record)

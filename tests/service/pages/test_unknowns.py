@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from openworld.service.pages.unknowns import _options, next_free
 from openworld.service.settings import WorldSettings
 from openworld.service.world import World
@@ -45,3 +47,13 @@ def test_the_class_under_review_is_not_suggested_as_its_own_correction(
         hints = client.post("/unknowns/hints", data={"answer": "a", "count": 3}).text
     assert "3 samples selected" in hints
     assert 'data-do="confirm"' not in hints
+
+
+def test_the_page_of_a_class_says_how_far_back_it_looks_for_corrections(
+    client: Any, unknown: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.post("/v1/label", json={"sample_ids": unknown[:3], "label": "five"})
+    client.post("/v1/label", json={"sample_ids": unknown[3:], "label": "six"})
+    assert "In the newest" not in client.get("/unknowns/group?of=five").text
+    monkeypatch.setattr("openworld.service.pages.unknowns.NEWEST", 1)
+    assert "In the newest 1 events" in client.get("/unknowns/group?of=five").text

@@ -12,7 +12,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from openworld.service.corrections import corrections_of
+from openworld.service.corrections import NEWEST, corrections_of
 from openworld.service.dependencies import get_state
 from openworld.service.pages.classes import kept_examples
 from openworld.service.pages.page import kind_of, numbers, page, person, render, world_of
@@ -234,6 +234,7 @@ def _of_class(world: World, label: str) -> dict[str, Any]:
         "kept": kept_examples(world, label),
         "confused": world.recognized.confused_with(label),
         "near": world.classes.similar(label),
+        "searched": NEWEST if len(world.event_log.headers) > NEWEST else None,
         "corrections": [(one, world.pool.some(one.samples[:_PREVIEWED])) for one in corrections],
     }
 
