@@ -21,39 +21,25 @@ class _Prepared:
     """The means in one floating point type, relative to the origin."""
 
     def __init__(self, means: Floats, origin: Floats, dtype: np.dtype[Any]) -> None:
-        self.origin = origin.astype(dtype)
-        self._dtype = dtype
-        seen = self._seen(means)
-        self._means, self._squared_norms = GrowingRows(seen, dtype), GrowingRows(_squares(seen), dtype)
+        self.origin, self._dtype = origin.astype(dtype), dtype
+        self.means, self.squared_norms = (GrowingRows(rows, dtype) for rows in self._seen(means))
 
-    def _seen(self, means: Floats) -> Floats:
-        return np.asarray((means - self.origin).astype(self._dtype))
-
-    @property
-    def parts(self) -> tuple[GrowingRows, GrowingRows]:
-        return self._means, self._squared_norms
-
-    @property
-    def means(self) -> Floats:
-        return self._means.rows
-
-    @property
-    def squared_norms(self) -> Floats:
-        return self._squared_norms.rows
+    def _seen(self, means: Floats) -> tuple[Floats, Floats]:
+        """Return means relative to the origin, and their squared norms."""
+        centered = np.asarray((means - self.origin).astype(self._dtype))
+        return centered, _squares(centered)
 
     def add(self, means: Floats) -> None:
-        seen = self._seen(means)
-        self._means.extend(seen)
-        self._squared_norms.extend(_squares(seen))
+        centered, squared_norms = self._seen(means)
+        self.means.extend(centered)
+        self.squared_norms.extend(squared_norms)
 
     def remove(self, position: int) -> None:
-        self._means.remove(position)
-        self._squared_norms.remove(position)
+        self.means.remove(position)
+        self.squared_norms.remove(position)
 
     def replace(self, positions: Positions, means: Floats) -> None:
-        seen = self._seen(means)
-        self.means[positions] = seen
-        self.squared_norms[positions] = _squares(seen)
+        self.means.rows[positions], self.squared_norms.rows[positions] = self._seen(means)
 
 
 class ExactIndex:
@@ -120,7 +106,8 @@ class ExactIndex:
     def restorer(self, positions: Positions) -> Restorer:
         """Return a function that undoes appended means, and replacement or removal of the given ones."""
         restore_prepared = partial(vars(self).update, _prepared=dict(self._prepared))
-        parts = [self._means, *(part for some in self._prepared.values() for part in some.parts)]
+        prepared = self._prepared.values()
+        parts = [self._means, *(part for one in prepared for part in (one.means, one.squared_norms))]
         return Restorer([restore_prepared, *(part.restorer(positions) for part in parts)])
 
     # -- searching ----------------------------------------------------------------------------------
@@ -144,8 +131,8 @@ class ExactIndex:
         with np.errstate(over="ignore", invalid="ignore"):
             squared_norms = _squares(centered)
             centered *= -2
-            ranks = centered @ prepared.means.T
-            ranks += prepared.squared_norms
+            ranks = centered @ prepared.means.rows.T
+            ranks += prepared.squared_norms.rows
         return ranks, squared_norms
 
     def nearest(self, samples: Floats, n: int = 1, boundary: float | None = None) -> tuple[Floats, Positions]:
@@ -198,7 +185,7 @@ class ExactIndex:
         prepared = self._prepared_for(samples.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             differences = samples - prepared.origin
-            differences -= prepared.means[positions[:, 0]]
+            differences -= prepared.means.rows[positions[:, 0]]
             distances: Floats = np.sqrt(np.einsum("ij,ij->i", differences, differences))[:, np.newaxis]
             squared = np.take_along_axis(ranks, positions, axis=1)[:, 0] + squared_norms
             near = np.flatnonzero(~(squared_norms <= 16 * squared))
