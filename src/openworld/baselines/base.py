@@ -164,7 +164,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def tau_(self) -> float:
-        """Not there, so that setting it raises: the threshold is `threshold_`."""
+        """Raises AttributeError: the threshold is `threshold_`."""
         raise AttributeError(f"{type(self).__name__} has no tau_; its threshold is threshold_.")
 
     def refresh(self) -> Self:

@@ -117,7 +117,7 @@ class FitReport:
             ]
             found += [
                 f"{self.feature(i)} only grows or only falls from sample to sample, like a time or an id: "
-                "it tells nothing about new samples. Leave it out with --feature-columns or name "
+                "it says nothing about new samples. Leave it out with --feature-columns or name "
                 "it in --id-column."
                 for i in self.data.counting
             ]

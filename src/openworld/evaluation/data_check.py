@@ -1,4 +1,4 @@
-"""What can be wrong with labeled data, seen without a model: few samples, copies, constant columns."""
+"""Checks of labeled data that need no model: few samples, copies, constant columns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DataCheck:
 
 
 def check_data(X: NDArray[Any], y: NDArray[Any], *, seed: int = 0) -> DataCheck:
-    """Look for what makes a model of these samples worse than it need be.
+    """Look for problems in labeled data that make a model worse.
 
     Parameters
     ----------

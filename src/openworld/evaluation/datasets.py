@@ -67,7 +67,7 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 
 def is_source(path: str) -> bool:
-    """Tell whether a path holds pictures or texts, which need an extractor."""
+    """Return whether a path holds pictures or texts, which need an extractor."""
     if path in LETTERS or not Path(path).exists() or any(Path(path).rglob("*.sbow.mat")):
         return False
     return open_source(path) is not None

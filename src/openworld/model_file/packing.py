@@ -178,7 +178,7 @@ def unpack_label(packed: Document | None) -> Any:
 
 
 def is_own_objective(objective: Any) -> bool:
-    """Tell whether the objective is not one of the package, and so cannot be read back."""
+    """Return whether the objective is a class of the user, which a model file cannot restore."""
     return type(objective) not in _NAMES
 
 

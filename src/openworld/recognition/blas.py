@@ -1,4 +1,4 @@
-"""How many threads linear algebra uses."""
+"""The number of BLAS threads."""
 
 from __future__ import annotations
 

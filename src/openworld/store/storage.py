@@ -35,7 +35,7 @@ _BY_SQLSTATE = {"53100": _FULL, "25006": _READ_ONLY, "XX001": _DAMAGED, "XX002":
 
 
 class StorageError(Exception):
-    """The database cannot be used and a retry does not help; the message tells the user why."""
+    """The database cannot be used and a retry does not help; the message says why."""
 
 
 class DamagedError(StorageError):

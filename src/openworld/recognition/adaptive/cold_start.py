@@ -29,7 +29,7 @@ _NO_DECISION = -1.0  # no class accepts the sample
 
 
 class StartingMemory(ClassMemory):
-    """Every distinct sample of the first class, until there is a second one to fit a recognizer with."""
+    """Every distinct sample of the first class, until a second class allows fitting a recognizer."""
 
     def __init__(self, n_features: int) -> None:
         self.n_features = n_features
@@ -58,20 +58,20 @@ class StartingMemory(ClassMemory):
         self._count([name for name in self.statistics.labels if name != label])
 
     def rename(self, old: Any, new: Any) -> None:
-        """Give a class another name that no class has yet."""
+        """Rename a class. No other class may have the new name."""
         self.statistics = deepcopy(self.statistics)
         self.statistics.rename(old, new)
         self.reservoir.rename(old, new)
 
     def merge(self, labels: Iterable[Any], into: Any) -> None:
-        """Make one class of several."""
+        """Merge several classes into one."""
         parts = list(labels)
         self.statistics = deepcopy(self.statistics)
         self.statistics.merge(parts, into)
         self.reservoir.merge(parts, into)
 
     def restorer(self, labels: Iterable[Any]) -> Restorer:
-        """Return a function that undoes the next change, whatever was done of it."""
+        """Return a function that undoes the next change, even if it stopped halfway."""
         statistics = self.statistics  # replaced, not changed
         reservoir, unknowns = self.reservoir.copy(), self.unknowns.copy()
 
@@ -81,11 +81,11 @@ class StartingMemory(ClassMemory):
         return Restorer([restore])
 
     def empty(self) -> ClassMemory:
-        """Return a memory of no class."""
+        """Return a memory without classes."""
         return StartingMemory(self.n_features)
 
     def _count(self, names: list[Any]) -> None:
-        """Compute the statistics from the samples, so that both are of the same ones."""
+        """Compute the statistics from the samples."""
         statistics = ClassStatistics("none")
         for name in names:
             found, _ = self.reservoir.samples(np.array([name]), sys.maxsize)
@@ -118,7 +118,7 @@ class ColdStartRecognizer(OpenWorldRecognizer):
     """
 
     def start(self, n_features: int) -> Self:
-        """Know nothing yet but the number of features; labels are texts unless `unknown_label` is not."""
+        """Start without classes; labels are strings unless `unknown_label` is of another kind."""
         self._validate_params()
         if n_features < 1:
             raise ValueError(f"A sample has at least 1 feature; got {n_features}.")
@@ -129,11 +129,11 @@ class ColdStartRecognizer(OpenWorldRecognizer):
 
     @property
     def is_starting(self) -> bool:
-        """Whether it still knows too little to recognize anything."""
+        """Whether there are too few classes to recognize anything."""
         return isinstance(getattr(self, "memory_", None), StartingMemory)
 
     def _learn(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]) -> Self:
-        """Learn new samples; with those of a second class the recognizer is fitted."""
+        """Learn samples; the first samples of a second class fit the recognizer."""
         if not isinstance(self.memory_, StartingMemory):
             return super()._learn(samples, labels, unknowns)
         undo = self.memory_.restorer(np.unique(labels))
@@ -148,7 +148,7 @@ class ColdStartRecognizer(OpenWorldRecognizer):
         return self
 
     def forget_class(self, label: Any) -> None:
-        """Forget a class; while starting also the only one."""
+        """Forget a class; while starting, even the only one."""
         if not self.is_starting:
             super().forget_class(label)
             return
@@ -158,19 +158,19 @@ class ColdStartRecognizer(OpenWorldRecognizer):
 
     @property
     def threshold_(self) -> float:
-        """The score from which a sample is accepted; 0 while no sample is."""
+        """The score from which a sample is accepted; 0 while starting."""
         return 0.0 if self.is_starting else super().threshold_
 
     def refresh(self, like: Self | None = None) -> Self:
-        """Compute metric and threshold now, where there is something to compute them from."""
+        """Compute metric and threshold now, unless there are too few classes."""
         return self if self.is_starting else super().refresh(like)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Name the class of each sample, or answer unknown."""
+        """Predict the class of each sample, or unknown."""
         return self.judge(X).labels if self.is_starting else super().predict(X)
 
     def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
-        """Answer all that may be asked about samples; while starting, unknown with no class near."""
+        """Return the judgement of samples; while starting, unknown without nearest classes."""
         if not self.is_starting:
             return super().judge(X, n)
         n_samples = len(self._checked(X))
@@ -186,13 +186,13 @@ class ColdStartRecognizer(OpenWorldRecognizer):
         )
 
     def decision_function(self, X: ArrayLike) -> Doubles:
-        """Return the decision on every class, shape (n, K); while starting all are negative."""
+        """Return the decision value of every class, shape (n, K); negative while starting."""
         if not self.is_starting:
             return super().decision_function(X)
         return np.full((len(self._checked(X)), len(self.classes_)), _NO_DECISION)
 
     def membership(self, X: ArrayLike) -> Doubles:
-        """Return how likely each sample is of each class, shape (n, K); 0 while starting."""
+        """Return the membership of each sample in each class, shape (n, K); 0 while starting."""
         if not self.is_starting:
             return super().membership(X)
         return np.zeros((len(self._checked(X)), len(self.classes_)))

@@ -1,4 +1,4 @@
-"""All that OpenWorldRecognizer keeps of the classes, changed together, and what was computed from it."""
+"""The learned state of OpenWorldRecognizer, updated all or nothing, and the scoring model derived from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTHING: NDArray[Any] = np.empty(0)
 
 
 class ClassMemory:
-    """Statistics of the represented samples, of their lengths, and a reservoir: always of the same classes.
+    """Statistics of the represented samples and of their lengths, and a reservoir, always updated together.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class ClassMemory:
         )
 
     def add(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any] = NOTHING) -> None:
-        """Add labeled samples, and samples of no class, all or nothing."""
+        """Add labeled samples and known unknowns, all or nothing."""
         batch, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
         if len(samples):
             batch = represented_statistics(self.representation, samples, labels)
@@ -82,13 +82,13 @@ class ClassMemory:
             raise
 
     def restorer(self, labels: Iterable[Any]) -> Restorer:
-        """Return a function that undoes the next change of these classes, whatever was done of it."""
+        """Return a function that undoes the next change to these classes, even if it stopped halfway."""
         names = list(labels)
         parts = [part.restorer(names) for part in (self.statistics, self.lengths, self.reservoir)]
         return Restorer([*parts, self.unknowns.restorer([_NO_CLASS])])
 
     def kept_unknowns(self) -> NDArray[Any]:
-        """Return the samples of no class that are kept, shape (m, D); (0,) where there are none."""
+        """Return the stored known unknowns, shape (m, D), or (0,) if there are none."""
         return self.unknowns.samples(np.array([_NO_CLASS]), _MOST_UNKNOWNS)[0]
 
     def forget(self, label: Any) -> None:
@@ -98,20 +98,20 @@ class ClassMemory:
         self.reservoir.forget(label)
 
     def rename(self, old: Any, new: Any) -> None:
-        """Give a class another name that no class has yet."""
+        """Rename a class. No other class may have the new name."""
         self.statistics.rename(old, new)
         self.lengths.rename(old, new)
         self.reservoir.rename(old, new)
 
     def merge(self, labels: Iterable[Any], into: Any) -> None:
-        """Make one class of several."""
+        """Merge several classes into one."""
         parts = list(labels)
         self.statistics.merge(parts, into)
         self.lengths.merge(parts, into)
         self.reservoir.merge(parts, into)
 
     def empty(self) -> ClassMemory:
-        """Return a memory of no class with the same representation."""
+        """Return a memory without classes that has the same representation."""
         nothing = ClassStatistics("pooled"), ClassStatistics("per_class"), self.reservoir.empty()
         return ClassMemory(self.representation, *nothing, self.unknowns.empty())
 
@@ -130,7 +130,7 @@ class ClassMemory:
     def calibrate(
         self, whitening: Whitening, objective: Objective
     ) -> tuple[ScoreCalibration, NDArray[np.float32]]:
-        """Calibrate on at most a few thousand samples, however many classes there are.
+        """Calibrate on at most a few thousand samples, whatever the number of classes.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class ClassMemory:
 
 @dataclass(frozen=True)
 class Derived:
-    """What was computed from the memory: the scoring model, or what is left of it after a change.
+    """State derived from the memory: the scoring model, or what remains of it after a change.
 
     Attributes
     ----------
@@ -175,24 +175,24 @@ class Derived:
     changed: frozenset[Any] = frozenset()
 
     def after_change(self, labels: Iterable[Any]) -> Derived:
-        """Return what is left after some classes were learned, merged or forgotten."""
+        """Return the state after some classes were learned, merged or forgotten."""
         changed = self.changed.union(map(as_key, labels))
         return replace(self, model=None, previous=self.model or self.previous, changed=changed)
 
     def restorer(self, labels: Iterable[Any]) -> Restorer:
-        """Return a function that undoes a change of these classes to the scoring model in place."""
+        """Return a function that undoes an in-place change of the scoring model for these classes."""
         model = self.model or self.previous
         return Restorer([] if model is None else [model.restorer(map(as_key, labels))])
 
     def renamed(self, old: Any, new: Any) -> Derived:
-        """Return the same for a class under another name."""
+        """Return the state after a class was renamed."""
         model, previous = (part and part.renamed(old, new) for part in (self.model, self.previous))
         changed = frozenset(new if label == old else label for label in self.changed)
         return replace(self, model=model, previous=previous, changed=changed)
 
 
 class ClassMemoryMixin:
-    """What a recognizer with a `ClassMemory` offers: correcting classes, adding models, a scoring model.
+    """Methods of a recognizer with a `ClassMemory`: correct classes, add models, derive the scoring model.
 
     It passes calls on to `memory_`, which `fit` makes, drops what was computed from it, and computes it again
     when it is needed.
@@ -219,7 +219,7 @@ class ClassMemoryMixin:
 
     @property
     def reservoir_(self) -> Reservoir:
-        """The samples kept for calibration."""
+        """The samples stored for calibration."""
         check_is_fitted(self)
         return self.memory_.reservoir
 
@@ -253,7 +253,7 @@ class ClassMemoryMixin:
         return self
 
     def _after_change(self, labels: Iterable[Any]) -> Derived:
-        """Return what is left after a change of these classes: nothing where every change refreshes."""
+        """Return the derived state after a change to these classes; empty if every change refreshes."""
         return self._derived.after_change(labels) if self.refresh_growth else Derived()
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
@@ -263,7 +263,7 @@ class ClassMemoryMixin:
     # -- correcting -------------------------------------------------------------------------------
 
     def forget_class(self, label: Any) -> None:
-        """Forget a class; at least one stays."""
+        """Forget a class. The last one cannot be forgotten."""
         if label in self.statistics_ and len(self.statistics_) <= 1:
             raise ValueError("OpenWorldRecognizer needs at least 1 class; the last one cannot go.")
         derived = self._after_change([label])
@@ -271,13 +271,13 @@ class ClassMemoryMixin:
         self._derived = derived
 
     def rename_class(self, old: Any, new: Any) -> None:
-        """Give a class another name that no class has yet."""
+        """Rename a class. No other class may have the new name."""
         self._check_new_label(new)
         self.memory_.rename(old, new)
         self._derived = self._derived.renamed(as_key(old), as_key(new))
 
     def merge_classes(self, labels: Iterable[Any], into: Any) -> None:
-        """Make one class of several, with the mean of all their samples."""
+        """Merge several classes into one, whose mean is that of all their samples."""
         parts = list(dict.fromkeys(as_key(label) for label in labels))
         self._check_new_label(into)
         derived = self._after_change([*parts, into])
@@ -285,7 +285,7 @@ class ClassMemoryMixin:
         self._derived = derived
 
     def restorer(self, labels: Iterable[Any]) -> Restorer:
-        """Return a function that undoes the next change of these classes, to the last bit."""
+        """Return a function that undoes the next change to these classes exactly, to the last bit."""
         check_is_fitted(self)
         names = list(labels)
         attributes = [partial(vars(part).update, dict(vars(part))) for part in (self, self.metric_)]
@@ -302,7 +302,7 @@ class ClassMemoryMixin:
     # -- adding models ----------------------------------------------------------------------------
 
     def without_classes(self) -> Self:
-        """Return a copy with the same representation without classes, to learn a part on another machine."""
+        """Return a copy without classes, to learn part of the data on another machine."""
         check_is_fitted(self)
         return self._with(self.memory_.empty())
 
@@ -340,7 +340,7 @@ class ClassMemoryMixin:
         self._current()
 
     def _copy_refresh(self, other: Self) -> None:
-        """Copy metric and calibration of a model that has learned the same, if these are newer."""
+        """Copy metric and calibration of a model that has learned the same, if they are newer."""
         theirs, model = other._derived, other._derived.model
         if model is None or model.index is not None or theirs.n_samples == self._derived.n_samples:
             return
@@ -348,7 +348,7 @@ class ClassMemoryMixin:
         self._derived = replace(theirs, model=replace(model, vectors=model.vectors.copy()))
 
     def _derive(self) -> ScoringModel:
-        """Compute the scoring model; metric and calibration too, where the samples have grown enough."""
+        """Compute the scoring model, and metric and calibration if enough samples were added."""
         n_samples, derived = float(self.statistics_.counts.sum()), self._derived
         calibration, previous, means = derived.calibration, derived.previous, None
         most, least = max(n_samples, derived.n_samples), min(n_samples, derived.n_samples)
@@ -358,7 +358,7 @@ class ClassMemoryMixin:
             self.metric_.whitening_, previous = whitening, None
         else:
             n_samples = derived.n_samples
-        # The previous model gives its rows away: it is of no use where this fails.
+        # The new model takes over the rows of the previous one, which cannot be used if this fails.
         self._derived = replace(derived, previous=None)
         kept = self.memory_.lengths, self.memory_.reservoir
         model = make_scoring_model(self.metric_, *kept, calibration, previous, derived.changed, means)

@@ -1,4 +1,4 @@
-"""The metric that keeps growing with the classes: whitening by all that is known so far."""
+"""AdaptiveMetric: whitening with the covariance of all classes known so far."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Whitening:
 
     @classmethod
     def of(cls, statistics: ClassStatistics, power: float = 1.0) -> Whitening:
-        """Make it from class statistics alone.
+        """Compute the whitening from class statistics.
 
         The covariance is shrunk by the OAS estimate to some power: 1 estimates the covariance best; less
         shrinks more, which may tell classes apart better.
@@ -78,7 +78,7 @@ class Whitening:
             return np.asarray(strmm(1.0, self.map.T, centered.T, lower=True, overwrite_b=True).T)
         whitened = np.empty_like(centered, dtype=np.float32)
         # In strips of columns, which leaves out most of the zeros of the map: half the work. SciPy calls
-        # strmm with the interpreter locked: nothing else in the process would go on meanwhile.
+        # strmm while it holds the GIL, which would stop all other threads.
         for start in range(0, len(self.map), _COLUMNS_AT_ONCE):
             stop = min(start + _COLUMNS_AT_ONCE, len(self.map))
             np.matmul(centered[:, :stop], self.map[:stop, start:stop], out=whitened[:, start:stop])
@@ -86,13 +86,13 @@ class Whitening:
 
 
 def center_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of each class in the center of the class means: less for a class of few samples."""
+    """Return the weight of each class in the center of the class means, smaller for few samples."""
     weights = counts / (counts + _CENTER_SAMPLES)
     return np.asarray(weights / weights.sum())
 
 
 def _inverse_root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:
-    """Return the inverse of the lower triangular root of the shrunk covariance."""
+    """Return the inverse of the Cholesky factor of the shrunk covariance."""
     level = float(np.trace(covariance)) / len(covariance)
     if level < _NO_VARIANCE:
         level = 1.0
@@ -109,7 +109,7 @@ def _inverse_root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:
 
 
 def inverse_cholesky(matrix: Floats) -> Floats:
-    """Return the inverse of the lower triangular Cholesky root of a matrix.
+    """Return the inverse of the Cholesky factor of a matrix.
 
     By halves, ``[[A, .], [B, C]]``: with R the inverse root of A and ``M = B R^T``, the root is
     ``[[R^-1, 0], [M, S^-1]]`` with S the inverse root of ``C - M M^T``, and its inverse
@@ -135,7 +135,7 @@ def inverse_cholesky(matrix: Floats) -> Floats:
 def represented_statistics(
     representation: Representation, samples: NDArray[Any], labels: NDArray[Any]
 ) -> ClassStatistics:
-    """Return the statistics of represented samples, of which only some thousands exist at a time."""
+    """Return the statistics of represented samples, computed a few thousand at a time."""
     statistics = ClassStatistics("pooled")
     for start in range(0, len(samples), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
@@ -144,7 +144,7 @@ def represented_statistics(
 
 
 def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: float) -> float:
-    """Return how much to shrink a sample covariance towards a multiple of the identity (OAS).
+    """Return the OAS shrinkage of a sample covariance toward a multiple of the identity.
 
     Chen, Wiesel, Eldar, Hero: Shrinkage algorithms for MMSE covariance estimation, 2010, Eq. 23. It
     needs the covariance and the number of samples only, not the samples.
@@ -159,7 +159,7 @@ def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: f
 
 
 def unit(vectors: Floats) -> Floats:
-    """Divide each row by its length, however short (scikit-learn's `normalize` leaves rows below 1e-6)."""
+    """Scale each row to unit length (scikit-learn's `normalize` leaves rows shorter than 1e-6)."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, np.newaxis]
     return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
 
@@ -225,11 +225,11 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.power = power
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Choose the representation's constants and learn the first classes."""
+        """Fit the representation and learn the first classes."""
         return self.fit_statistics(X, y).refresh()
 
     def fit_statistics(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Do what `fit` does, without the whitening: `refresh` has to follow."""
+        """Fit without computing the whitening; call `refresh` afterwards."""
         self._validate_params()
         samples, labels = self._validate(X, y, reset=True)
         if not self.n_lifted and samples.shape[1] > LARGEST_SCATTER:
@@ -251,7 +251,7 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn further samples, of known and new classes alike, and refresh the whitening."""
+        """Learn further samples, of known and of new classes, and refresh the whitening."""
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
         samples, labels = self._validate(X, y, reset=False)
@@ -259,7 +259,7 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self.refresh()
 
     def refresh(self) -> Self:
-        """Compute the whitening of all that is known."""
+        """Compute the whitening from the current statistics."""
         self.whitening_ = Whitening.of(self.statistics_, self.power)
         return self
 

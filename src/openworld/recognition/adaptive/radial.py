@@ -1,4 +1,4 @@
-"""The radial factor that bounds the accepted region: how long a sample may be to belong to a class."""
+"""The radial factor, which bounds the accepted region by the lengths of the samples."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def length_statistics(samples: NDArray[Any], labels: NDArray[Any]) -> ClassStati
 
 
 def radii_of(lengths: ClassStatistics, classes: NDArray[Any]) -> Doubles:
-    """Return, for each class, twice the length that nearly none of its samples exceeds."""
+    """Return the radius of each class: twice a length that almost no sample of it exceeds."""
     rows = lengths.rows(classes)
     counts, means = lengths.counts[rows], lengths.means[rows, 0]
     deviations = np.sqrt(lengths.class_variances[rows])
-    # What is typical stands in where a class has too few samples; a median, as one class may be far out.
+    # A class of few samples uses a typical value: the median, as one class may be far out.
     several = counts > 1.5
     typical = float(np.median(deviations[several])) if several.any() else 0.0
     radii = 2 * (means + 4 * np.maximum(deviations, typical))

@@ -113,8 +113,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     Methods may be called from several threads: those that predict run side by side, those that change the
     model run alone.
 
-    A forgotten class leaves its share of the within-class scatter behind, which tells how samples vary
-    but nothing about that class's place.
+    The share of a forgotten class in the within-class scatter remains, which describes how samples
+    vary but not where the class was.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
             Labels of one class or more. With one class, or one sample of each, a warning says that the
             threshold is a guess. With `learn_unknowns` the unknown label marks samples of no class.
         sample_weight : array of shape (n,), optional
-            How often each sample counts, in whole numbers: as if it were there so many times.
+            How often to count each sample; whole numbers.
 
         Returns
         -------
@@ -199,7 +199,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     def _learn_starting_classes(
         self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]
     ) -> None:
-        """Learn them in the representation that tells known from unknown best; of equals the simplest."""
+        """Learn the starting classes in the representation that best separates known from unknown samples."""
         reservoir = Reservoir(self.reservoir_size, dtype=precise_enough(samples))
         reservoir.add(samples, labels)
         lengths = length_statistics(samples, labels)
@@ -228,16 +228,16 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn new samples, of known and of new classes alike.
+        """Learn samples of known and of new classes.
 
         Parameters
         ----------
         X : array of shape (n, D)
         y : array of shape (n,)
         classes : array, optional
-            Not needed. Where it is given, as scikit-learn does, a label outside it is refused.
+            Not needed. For compatibility with scikit-learn: if given, labels outside it are rejected.
         sample_weight : array of shape (n,), optional
-            How often each sample counts, in whole numbers.
+            How often to count each sample; whole numbers.
 
         Returns
         -------
@@ -254,7 +254,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
 
     @property
     def calibration_(self) -> ScoreCalibration:
-        """Threshold, weight of the tightness and probabilities in force."""
+        """The current threshold, weights and probabilities of the score."""
         return self._current().calibration
 
     @property
@@ -264,20 +264,20 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
 
     @property
     def tau_(self) -> float:
-        """Not there, so that setting it raises: the threshold is `threshold_`."""
+        """Raises AttributeError: the threshold is `threshold_`, which cannot be set."""
         raise AttributeError(f"{type(self).__name__} has no tau_; its threshold is threshold_.")
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters; a new objective takes effect at once, by calibrating again, the others in `fit`."""
+        """Set parameters; a new objective recalibrates at once, the others take effect in `fit`."""
         super().set_params(**parameters)
         if "objective" in parameters and self.__sklearn_is_fitted__():
             self._derived = Derived()
         return self
 
     def set_objective(self, objective: Objective) -> Self:
-        """Move the operating point: find the threshold that another objective asks for, now.
+        """Change the operating point: find the threshold for another objective, now.
 
-        Nothing is learned again; if no threshold reaches the objective, the model stays as it was.
+        Nothing is learned again. If no threshold reaches the objective, the model does not change.
         """
         check_is_fitted(self)
         with unchanged_on_error(self):
@@ -287,18 +287,18 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         return self
 
     def with_objective(self, objective: Objective) -> Self:
-        """Return the model at another operating point, to compare; it shares what was learned with this one.
+        """Return a copy of the model at another operating point; both share the learned state.
 
-        Neither is to learn while both are in use.
+        Neither may learn while both are in use.
         """
         check_is_fitted(self)
         return self._with(self.memory_).set_objective(objective)
 
     def relax_threshold(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Do nothing: calibration takes the samples kept of each class into account, new ones too."""
+        """Do nothing: calibration already takes newly learned samples into account."""
 
     def refresh(self, like: Self | None = None) -> Self:
-        """Compute metric and threshold now, if what was learned since the last time asks for it.
+        """Compute metric and threshold now, if enough was learned since the last time.
 
         Where another model has learned the same and is refreshed, its metric and threshold are copied.
         """
@@ -308,7 +308,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Name the class of each sample, or answer unknown.
+        """Predict the class of each sample, or unknown.
 
         Parameters
         ----------
@@ -329,13 +329,13 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         return answers(model.classes, np.concatenate(positions), self.unknown_label_)
 
     def judge(self, X: ArrayLike, n: int = 5) -> Judgement:
-        """Answer all that may be asked about samples, in one pass.
+        """Return answer, decision, membership and the n nearest classes of each sample, in one pass.
 
         Parameters
         ----------
         X : array of shape (n_samples, D)
         n : int, default=5
-            How many of the nearest classes to tell.
+            Number of nearest classes.
         """
         model = self._current()
         parts = []
@@ -362,16 +362,16 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         )
 
     def decision_function(self, X: ArrayLike) -> Doubles:
-        """Return the decision on every class, shape (n, K), columns as in `classes_`; positive accepts."""
+        """Return the decision of every class, shape (n, K), columns as in `classes_`; positive accepts."""
         model = self._current()
         scored = all_scores(model, self.metric_.representation_, self._checked(X))
         parts = [model.decision(model.compared(scores), radial) for scores, radial in scored]
         return np.concatenate(parts)
 
     def membership(self, X: ArrayLike) -> Doubles:
-        """Return how likely each sample is of each class, shape (n, K), from 0 to 1.
+        """Return the membership of each sample in each class, shape (n, K), from 0 to 1.
 
-        Calibrated on samples held out, known and unknown in equal numbers. Not normalized over classes:
+        Calibrated on held-out samples, known and unknown in equal numbers. Not normalized over classes:
         all are small for an unknown sample, and all fall to 0 away from the data.
         """
         model = self._current()

@@ -1,4 +1,4 @@
-"""Where distances are taken in the adaptive metric: a fixed map of the features onto directions."""
+"""Representation: the fixed map of the features that precedes the whitening of the adaptive metric."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST = np.finfo(np.float64).max / 4  # so that a standardized sample from af
 
 @dataclass(frozen=True)
 class Representation:
-    """A map that stays as it is once chosen: power, direction, and a random lift where it pays.
+    """A fixed map of samples: power, direction, and a random lift if chosen.
 
     0. Transform by the `preprocessing` of the user, if there is one.
     1. Standardize, if asked: subtract `mean`, divide by `scale`. Without `directions` this is all.
@@ -74,7 +74,7 @@ class Representation:
         seed: int,
         directions: bool = True,
     ) -> Representation:
-        """Make the representation for the samples of the starting classes.
+        """Fit the representation to the samples of the starting classes.
 
         Without `directions` the scale of a feature is its deviation within the classes, if labels are given.
         """
@@ -96,7 +96,7 @@ class Representation:
 
     @property
     def n_dimensions(self) -> int:
-        """The number of values that come out."""
+        """The number of output dimensions."""
         return self.n_lifted or self._n_directions
 
     @property
@@ -119,18 +119,18 @@ class Representation:
         return _rounded(np.hstack(blocks)[:, : self.n_lifted])
 
     def with_rows(self, rows: Floats) -> Representation:
-        """Return the same map with the rows of the lift given, as a model file has them, and not drawn."""
+        """Return the map with given rows of the lift, from a model file, instead of drawing them."""
         other = replace(self)
         vars(other)["rows"] = rows  # where cached_property looks first
         return other
 
     def after(self, preprocessing: Any) -> Representation:
-        """Return the map of samples that are transformed first."""
+        """Return the map preceded by a transformer."""
         other = replace(self, preprocessing=preprocessing)
         return other.with_rows(self.rows) if self.n_lifted else other
 
     def is_same(self, other: Representation) -> bool:
-        """Return whether both map every sample to the same place."""
+        """Return whether both are the same map."""
         if not same_metric(self.preprocessing, other.preprocessing):
             return False
         same = (self.n_features, self.n_lifted, self.length, self.directions) == (
@@ -193,7 +193,7 @@ def preprocessed(preprocessing: Any, X: NDArray[Any]) -> NDArray[Any]:
 
 
 def _scale_within(X: NDArray[Any], labels: NDArray[Any], scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the deviation of each feature within the classes; not much less than its deviation overall."""
+    """Return the deviation of each feature within the classes, at least a share of the overall one."""
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     degrees = len(codes) - len(counts)
     if not degrees:

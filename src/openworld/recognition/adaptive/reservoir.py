@@ -20,8 +20,8 @@ _LARGEST_HASH = 2**64 - 1
 class Reservoir:
     """At most `size` samples of each class: those whose content has the smallest hash.
 
-    While there are few classes each may keep more, up to `total` samples in all. Where there are very many
-    each keeps fewer, at least one, so that there are no more than `most` in all.
+    With few classes each may keep more, up to `total` samples in all. With very many classes each keeps
+    fewer, at least one, so that there are at most `most` in all.
 
     The hash stands for a random number that belongs to the sample, so the choice is a uniform sample of
     the distinct samples, the same whatever the order they came in; two reservoirs merge exactly. Samples
@@ -54,7 +54,7 @@ class Reservoir:
             self._offer(some, names, codes[rows])
 
     def _offer(self, some: Floats, names: list[Hashable], codes: NDArray[np.intp]) -> None:
-        """Take in the samples that are among those with the smallest hashes, of which most often few are."""
+        """Add the samples that are among those with the smallest hashes."""
         hashes = row_hashes(some)
         limits = np.array([self._limit(name) for name in names], dtype=np.uint64)
         offered = np.flatnonzero(hashes <= limits[codes])
@@ -71,22 +71,22 @@ class Reservoir:
         self._trim(names[code] for code in present.tolist())
 
     def _limit(self, label: Hashable) -> int:
-        """Return the largest hash with which a sample may still be taken."""
+        """Return the largest hash that a class still accepts."""
         kept = self._kept[label]
         return _LARGEST_HASH if len(kept) < self.per_class else next(reversed(kept))
 
     @property
     def per_class(self) -> int:
-        """How many samples a class may keep now."""
+        """Number of samples that a class may keep now."""
         return self._per_class(len(self._kept))
 
     def _per_class(self, n_classes: int) -> int:
-        """Return how many samples each of so many classes may keep."""
+        """Return the number of samples that each class may keep if there are `n_classes`."""
         n_classes = max(n_classes, 1)
         return max(1, min(max(self.size, self.total // n_classes), self.most // n_classes))
 
     def _trim(self, changed: Iterable[Hashable]) -> None:
-        """Keep the smallest hashes, in ascending order; all classes where each may keep fewer than before."""
+        """Keep the smallest hashes, in ascending order; of all classes if each may keep fewer than before."""
         fewer = self.per_class < self._trimmed_to
         self._trimmed_to = self.per_class
         for label in list(self._kept) if fewer else changed:
@@ -94,7 +94,7 @@ class Reservoir:
             self._kept[label] = {digest: kept[digest] for digest in sorted(kept)[: self._trimmed_to]}
 
     def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
-        """Return a function that undoes the next change of these classes, whatever was done of it."""
+        """Return a function that undoes the next change to these classes, even if it stopped halfway."""
         names, trimmed_to = [as_key(label) for label in labels], self._trimmed_to
         # While there are few classes, or very many, one more class may make all others keep fewer samples.
         fewer = self._per_class(len(self._kept) + len(names)) < trimmed_to
@@ -112,7 +112,7 @@ class Reservoir:
         return restore
 
     def merge_from(self, other: Reservoir) -> None:
-        """Take in another reservoir's samples."""
+        """Add the samples of another reservoir."""
         for label, kept in other._kept.items():
             self._kept[label] = {**self._kept.get(label, {}), **kept}
         self._trim(other._kept)
@@ -126,7 +126,7 @@ class Reservoir:
         self._kept[as_key(new)] = self._kept.pop(as_key(old))
 
     def merge(self, labels: Iterable[Any], into: Any) -> None:
-        """Pool the samples of several classes."""
+        """Merge the samples of several classes."""
         pooled: dict[int, Floats] = {}
         for label in {as_key(label) for label in (*labels, into)}:
             pooled |= self._kept.pop(label, {})
@@ -154,7 +154,7 @@ class Reservoir:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the content as few arrays, as sending thousands of small ones to another process is slow."""
+        """Return the content as a few arrays: pickling thousands of small ones is slow."""
         samples = [sample for kept in self._kept.values() for sample in kept.values()]
         return {
             **vars(self),
@@ -174,7 +174,7 @@ class Reservoir:
 
 
 def precise_enough(samples: NDArray[Any]) -> type[np.floating[Any]]:
-    """Return float32, unless rounding to it would blur what sets samples apart, as with a large offset."""
+    """Return float32, or float64 if rounding would lose differences between the samples."""
     if np.can_cast(samples.dtype, np.float32):
         return np.float32
     largest, spread = np.abs(samples).max(axis=0).astype(np.float64), samples.std(axis=0, dtype=np.float64)

@@ -227,7 +227,7 @@ def workbench(request: Request, group: OfGroup) -> Response:
 
 
 def _of_class(world: World, label: str) -> dict[str, Any]:
-    """Return what the page of a class tells besides its samples."""
+    """Return the details of a class that its page shows beside the samples."""
     corrections = corrections_of(world.event_log, label)[:_CORRECTIONS]
     return {
         "info": world.classes.get(label, 0),
