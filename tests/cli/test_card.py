@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from openworld.cli.app import app
 def model(tmp_path: Path) -> Path:
     random = np.random.default_rng(0)
     X = np.concatenate([random.normal(5 * np.eye(8)[c], 1, (n, 8)) for c, n in enumerate((20, 20, 3))])
-    recognizer = OpenWorldRecognizer(n_lifted=0).fit(X, np.repeat(["ant", "bee", "cat"], (20, 20, 3)))
+    recognizer = OpenWorldRecognizer(n_lifted=0).fit(X, np.repeat(["ant", "bee", "cat | dog"], (20, 20, 3)))
     recognizer.extractor_ = {
         "name": "wordllama",
         "version": "1",
@@ -34,7 +35,10 @@ def test_card(model: Path, tmp_path: Path) -> None:
     text = (tmp_path / "card.md").read_text(encoding="utf-8")
     assert "Names 3 classes, learned from 43 samples" in text
     assert "| bee | 20 |" in text
-    assert "Classes with fewer than 5 samples: cat." in text
+    assert "| samples | 43 |" in text
+    assert "| cat \\| dog | 3 |" in text
+    assert not re.search(r"\d\.\d{7}", text)  # no more digits than say something
+    assert "Classes with fewer than 5 samples: cat | dog." in text
     assert "OSCR 0." in text or "OSCR 1.0" in text
     assert "MIT" in text
 
@@ -43,5 +47,5 @@ def test_json(model: Path) -> None:
     result = CliRunner().invoke(app, ["card", str(model), "--json"])
     found = json.loads(result.stdout)
     assert found["classes"] == 3
-    assert {"label": "cat", "samples": 3.0} in found["per_class"]
+    assert {"label": "cat | dog", "samples": 3.0} in found["per_class"]
     assert found["license of the extractor"] == "MIT"

@@ -60,8 +60,11 @@ def _license(facts: dict[str, Any]) -> str | None:
 
 
 def _markdown(name: str, facts: dict[str, Any], counts: dict[Any, float]) -> str:
-    made = [f"| {fact} | {value} |" for fact, value in facts.items() if value is not None]
-    classes = [f"| {label} | {count:g} |" for label, count in list(counts.items())[:_MOST_CLASSES]]
+    from openworld.cli.inspect import shown
+
+    made = [f"| {fact} | {shown(value)} |" for fact, value in facts.items() if value is not None]
+    listed = list(counts.items())[:_MOST_CLASSES]
+    classes = [f"| {_cell(label)} | {shown(count)} |" for label, count in listed]
     if len(counts) > _MOST_CLASSES:
         classes.append(f"| and {len(counts) - _MOST_CLASSES:,} more | |")
     return "\n".join(
@@ -100,6 +103,11 @@ def _markdown(name: str, facts: dict[str, Any], counts: dict[Any, float]) -> str
             *classes,
         ]
     )
+
+
+def _cell(label: object) -> str:
+    """Return a class name that stays in its cell of a Markdown table."""
+    return " ".join(str(label).split()).replace("|", "\\|")
 
 
 def _self_check(facts: dict[str, Any], counts: dict[Any, float]) -> list[str]:

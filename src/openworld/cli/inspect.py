@@ -34,13 +34,12 @@ def inspect(
     table = Table(show_header=False)
     for name, value in facts.items():
         if value is not None:
-            shown = ", ".join(f"{tau:.4g}" for tau in value) if isinstance(value, list) else _shown(value)
-            table.add_row(name, escape(shown))
+            table.add_row(name, escape(shown(value)))
     Console().print(table)
     if classes:
         listing = Table("class", "samples")
         for label, count in counts.items():
-            listing.add_row(escape(str(label)), _shown(count))
+            listing.add_row(escape(str(label)), shown(count))
         Console().print(listing)
 
 
@@ -75,5 +74,8 @@ def read_facts(model: Path) -> tuple[dict[str, Any], dict[Any, float]]:
     return facts, counts
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a fact as text, without digits that say nothing."""
+    if isinstance(value, list):
+        return ", ".join(f"{tau:.4g}" for tau in value)
     return f"{value:,.6g}" if isinstance(value, float) else str(value)
