@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import URL, insert, select
 
 from openworld.store import Database, StorageError
 from openworld.store.tables import descriptions
@@ -70,6 +70,52 @@ def test_a_file_that_was_removed(path: Path, database: Database) -> None:
         describe(database, "cat")
     with pytest.raises(StorageError, match="was removed or replaced"):
         database.check()
+
+
+def test_a_log_that_was_removed(path: Path, database: Database) -> None:
+    """The last events would be lost with it at the next start."""
+    describe(database, "cat")
+    path.with_name(f"{path.name}-wal").unlink()
+    for attempt in (lambda: describe(database, "dog"), database.check):
+        with pytest.raises(StorageError, match="-wal beside it, was removed or replaced"):
+            attempt()
+
+
+def test_the_log_stays_while_other_connections_come_and_go(path: Path, database: Database) -> None:
+    database.engine.dispose()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO descriptions VALUES ('cat', '')")
+        connection.commit()
+    describe(database, "dog")
+    database.check()
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_a_file_that_is_put_back_has_lost_nothing(path: Path, database: Database, other: bool) -> None:
+    """The last events are in the write-ahead log, which SQLite deletes where it finds another file."""
+    describe(database, "cat")
+    away = path.with_name("away.db")
+    path.rename(away)
+    if other:
+        path.touch()
+    with database.read(), pytest.raises(StorageError, match="was removed or replaced"), database.read():
+        pass  # the second one needs a new connection
+    assert path.exists() is other
+    away.replace(path)
+    describe(database, "dog")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT label FROM descriptions ORDER BY 1").fetchall() == [
+            ("cat",),
+            ("dog",),
+        ]
+
+
+def test_a_name_with_special_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a b%20?#é.db"
+    database = Database(URL.create("sqlite", database=str(path)).render_as_string())
+    describe(database, "cat")
+    database.close()
+    assert [file.name for file in tmp_path.iterdir() if file.suffix == ".db"] == [path.name]
 
 
 def test_a_file_that_was_replaced(path: Path, database: Database) -> None:

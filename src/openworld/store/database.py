@@ -8,11 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    PoolProxiedConnection,
+    Table,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -84,8 +95,9 @@ class Database:
             )
         self._file = SqliteFile(str(self.url.database)) if self._is_sqlite else None
         self._is_open = self._write_failed = False
+        self._kept_connection: PoolProxiedConnection | None = None
         self.engine = create_engine(
-            self.url,
+            _existing_file(self.url) if self._is_sqlite else self.url,
             pool_size=16,
             max_overflow=48,
             pool_use_lifo=True,
@@ -94,6 +106,7 @@ class Database:
         )
         self._reading_engine = self.engine
         if self._is_sqlite:
+            event.listen(self.engine, "do_connect", self._check_file_is_present)
             event.listen(self.engine, "connect", _set_up_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
         else:
@@ -106,6 +119,8 @@ class Database:
                 self._check_file_is_sound(self._file)
             self._upgrade()
             if self._file is not None:
+                # Always one connection: SQLite deletes the write-ahead log with the last one.
+                self._kept_connection = self.engine.raw_connection()
                 self._file.remember()
             self._is_open = True
         except BaseException:
@@ -116,6 +131,14 @@ class Database:
         """Return the connection timeouts that the URL does not set."""
         timeouts = {"connect_timeout": _CONNECT_SECONDS, **_KEEPALIVE}
         return {name: value for name, value in timeouts.items() if name not in self.url.query}
+
+    def _check_file_is_present(self, *_: Any) -> None:
+        """Raise StorageError if the file is not the one that was opened first.
+
+        SQLite would take the write-ahead log of the other file for this one's, and delete what is in it.
+        """
+        if self._file is not None and self._is_open:
+            self._file.check_present()
 
     def _check_file_is_sound(self, file: SqliteFile) -> None:
         with self._explained():
@@ -209,6 +232,8 @@ class Database:
 
     def close(self) -> None:
         """Close all connections and release the lock of the file."""
+        if self._kept_connection is not None:
+            self._kept_connection.close()
         self.engine.dispose()
         if self._file is not None:
             self._file.release()
@@ -233,6 +258,12 @@ def _release_locks(connection: Connection) -> None:
         connection.rollback()
     except DBAPIError:  # the connection is lost, and the locks with it
         connection.invalidate()
+
+
+def _existing_file(url: URL) -> URL:
+    """Return the URL of an SQLite file with which it is opened, but never created anew."""
+    path = quote(Path(str(url.database)).absolute().as_posix())
+    return url.set(database=f"file:{path}", query={**url.query, "mode": "rw", "uri": "true"})
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:

@@ -57,7 +57,7 @@ class SqliteFile:
 
     def __init__(self, path: str) -> None:
         self._path, self._lock_path = Path(path), Path(f"{path}.lock")
-        self._identity: tuple[int, int] | None = None
+        self._identity: list[tuple[int, int] | None] = []
         self._lock: IO[str] | None = None
         try:  # private, as it holds personal data and a secret
             os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
@@ -109,26 +109,32 @@ class SqliteFile:
         self._lock = file
 
     def remember(self) -> None:
-        """Store the identity (device and inode) of the file for `check_present`."""
+        """Store the identity of the file and of its write-ahead log for `check_present`."""
         self._identity = self._current_identity()
 
     def check_present(self) -> None:
-        """Raise StorageError if the file was removed or replaced by another."""
+        """Raise StorageError if the file or its write-ahead log was removed or replaced by another."""
         if self._current_identity() != self._identity:
             raise StorageError(
-                f"{self._path} was removed or replaced while it was in use: what was done last may be lost. "
-                "Put the file back, or a backup of it, and start the service again."
+                f"{self._path}, or {self._path.name}-wal beside it, was removed or replaced while it was in "
+                "use: what was done last may be lost. Put the file back, or a backup of it, and start the "
+                "service again."
             )
 
-    def _current_identity(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._path)
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
+    def _current_identity(self) -> list[tuple[int, int] | None]:
+        """Return device and inode of both files, None for one that does not exist."""
+        return [_identity(path) for path in (self._path, f"{self._path}-wal")]
 
     def release(self) -> None:
         """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def _identity(path: str | Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
