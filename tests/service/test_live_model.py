@@ -213,6 +213,34 @@ def test_a_refresh_is_computed_once_for_both_copies(
     assert [state_of(_front(live))] == states
 
 
+def test_several_changes_in_a_row_are_refreshed_once_and_are_the_same_to_the_last_bit(
+    things: Draw, models: Models, state_of: Callable[[Any], Any]
+) -> None:
+    changes = [_learn(things(kind, 3), [f"k{kind}"] * 3) for kind in (3, 4, 5)]
+    one_by_one, live = copy(models("0")), LiveModel(copy(models("0")), 0)
+    with patch.object(Whitening, "of", wraps=Whitening.of) as computed:
+        live.prepare(changes)
+    assert computed.call_count == 1
+    live.publish(3)
+    states = [state_of(one_by_one)]
+    for change in changes:
+        apply_change(one_by_one, change)
+        states.append(state_of(one_by_one))
+    assert state_of(_front(live)) == states[3]
+    for n in (1, 2, 3):  # states that were not refreshed as they were passed
+        live.prepare([], back=1)
+        live.publish(3 + n)
+        assert state_of(_front(live)) == states[3 - n]
+    # A name keeps what was computed before it, in the order of the former names.
+    renamed = [changes[0], _rename("k3", "0 first"), changes[1], _rename("k4", "00 first")]
+    live.prepare(renamed)
+    live.publish(7)
+    base = copy(models("0"))
+    for change in renamed:
+        apply_change(base, change)
+    assert state_of(_front(live)) == state_of(base)
+
+
 def test_small_changes_of_a_large_model_take_little_memory_to_undo() -> None:
     n_features = 600
     random = np.random.default_rng(0)

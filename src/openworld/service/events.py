@@ -202,7 +202,8 @@ class RenameEvent(WorldEvent):
     new: str
 
     def apply_to_model(self, model: Model, features: Features) -> None:
-        """Rename the class."""
+        """Rename the class. What was computed before stays, so it has to be computed by then."""
+        model.refresh()
         model.rename_class(self.old, self.new)
 
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:

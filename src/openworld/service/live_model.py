@@ -42,6 +42,8 @@ class ModelChange:
     classes: frozenset[str]
 
 
+NO_CHANGE = ModelChange(lambda model: None, frozenset())
+
 _Move = tuple[int, Sequence[ModelChange]]  # the number of changes to undo, and the changes to apply then
 _NO_MOVE: _Move = (0, ())
 
@@ -58,11 +60,11 @@ class _Copy:
         """Undo the last change."""
         self.steps.pop()()
 
-    def apply(self, change: ModelChange, like: Model | None = None) -> None:
+    def apply(self, change: ModelChange, like: Model | None = None, *, is_last: bool = True) -> None:
         """Change the model, or leave it as it was and raise `Refused`."""
         self.steps.append(self.model.restorer(change.classes))
         try:
-            apply_change(self.model, change, like)
+            apply_change(self.model, change, like, is_last=is_last)
         except BaseException:
             self.step_back()
             raise
@@ -84,8 +86,12 @@ class _Copy:
         """Undo `back` changes, then apply `changes`; `like` is the other copy if it made the same move."""
         for _ in range(back):
             self.step_back()
-        for i, change in enumerate(changes, 1):
-            self.apply(change, like if i == len(changes) else None)
+        for change in changes[:-1]:
+            self.apply(change, is_last=False)
+        if changes:
+            self.apply(changes[-1], like)
+        else:
+            apply_change(self.model, NO_CHANGE, like)  # an earlier state may not have been refreshed
 
 
 class LiveModel:
@@ -240,12 +246,15 @@ def _lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(niceness, 19))
 
 
-def apply_change(model: Model, change: ModelChange, like: Model | None = None) -> None:
+def apply_change(
+    model: Model, change: ModelChange, like: Model | None = None, *, is_last: bool = True
+) -> None:
     """Apply a change to a model and refresh it; `like` is a model after the same change, if there is one.
 
     Serving, replay, undo and rollback all use this function and agree to the last bit. So a model is
     refreshed immediately, not at its first use: where the metric is refreshed only now and then, the result
-    depends on when.
+    depends on when. With `refresh_growth=0` it depends only on what was learned, so of several changes in a
+    row only the last one refreshes.
 
     Raises
     ------
@@ -255,7 +264,8 @@ def apply_change(model: Model, change: ModelChange, like: Model | None = None) -
     try:
         with one_blas_thread():  # the last bit of a product depends on the number of threads
             change.apply(model)
-            model.refresh(like)
+            if is_last or getattr(model, "refresh_growth", None) != 0:
+                model.refresh(like)
     except (ValueError, TypeError, LookupError) as error:
         raise Refused(error.args[0] if error.args else str(error)) from error
 

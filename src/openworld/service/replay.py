@@ -15,7 +15,7 @@ from time import perf_counter
 from sqlalchemy import Connection
 
 from openworld.service.events import EVENT_KINDS, EraseEvent, RedoEvent, RollbackEvent, UndoEvent, event_of
-from openworld.service.live_model import Model, ModelChange, apply_change, from_bytes
+from openworld.service.live_model import NO_CHANGE, Model, ModelChange, apply_change, from_bytes
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Refused
 from openworld.service.world_event import WorldEvent
@@ -158,7 +158,7 @@ def model_change(connection: Connection, record: EventRecord, erased: frozenset[
     whole = event_of(record.kind, record.payload)
     event = whole.without(erased)
     if whole.learned and not event.learned:
-        return ModelChange(lambda model: None, frozenset())
+        return NO_CHANGE
     change = event.change_of(features_of(connection, event.learned))
 
     def apply(model: Model) -> None:
@@ -217,7 +217,7 @@ class Snapshots:
             self._write_seconds = perf_counter() - started  # writing one takes about as long
             n_last = max(n_stored, len(ids) - _UNDONE_AFTER_REPLAY)
             for record in events.read(connection, ids[n_stored:n_last]):
-                apply_change(model, model_change(connection, record, erased))
+                apply_change(model, model_change(connection, record, erased), is_last=False)
             return model, changes_of(connection, ids[n_last:], erased)
 
     def count_event(self, seconds: float) -> None:
