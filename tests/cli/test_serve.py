@@ -133,7 +133,7 @@ def test_workers_on_postgresql(folder):
         url = str(postgres["new_database"](server))
         with serving("model.ow", "--database", url, "--workers", "2") as (process, address):
             body = {"vectors": [[0, 0]], "remember": False}
-            with httpx.Client(base_url=address, timeout=120) as client:
+            with httpx.Client(base_url=address, timeout=600) as client:
                 assert client.post("/v1/recognize", json=body).json()["answers"][0]["label"] == "a"
                 learned = client.post("/v1/learn", json={"vectors": [[0, 50], [0, 51]], "labels": ["c", "c"]})
                 assert learned.json()["model_version"] == 1

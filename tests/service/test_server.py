@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from time import monotonic, sleep
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import httpx
 import pytest
@@ -28,6 +28,7 @@ from openworld.service.server import (
     serve,
     set_up_logging,
 )
+from openworld.service.settings import ServiceSettings
 from openworld.service.validation import Refused
 
 PATIENCE = 30.0
@@ -197,6 +198,24 @@ def test_endless_headers_are_refused(
         for _ in range(100_000):
             client.sendall(piece)
         pytest.fail("it took everything")
+
+
+def test_a_worker_has_time_to_start_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvicorn kills one that does not answer."""
+    started = list[uvicorn.Config]()
+
+    def supervise(config: uvicorn.Config, sockets: list[socket.socket]) -> Mock:
+        started.append(config)
+        sockets[0].close()
+        return Mock()
+
+    for name in ("open_world", "Inputs", "_to_environment"):
+        monkeypatch.setattr(service_server, name, MagicMock())
+    monkeypatch.setattr(service_server, "Multiprocess", supervise)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")  # so that it is restored
+    settings = ServiceSettings(database="postgresql://nowhere/x", workers=2, port=0)
+    service_server._serve_with_workers(settings, lambda _: None)
+    assert started[0].timeout_worker_healthcheck >= 60
 
 
 # -- logs -----------------------------------------------------------------------------------------

@@ -36,6 +36,9 @@ from openworld.service.validation import Refused
 from openworld.service.world import World
 
 _SECONDS_TO_FINISH = 10
+# uvicorn kills a worker that does not answer it for so long. By default, 5 seconds, a busy machine never gets
+# to the end of the imports of a worker.
+_SECONDS_TO_ANSWER = 120
 # Longer than clients keep an idle connection (httpx: 5 seconds): if both ends close it at the same moment, a
 # request that the client has just sent is lost.
 _IDLE_SECONDS = 30
@@ -193,6 +196,7 @@ def _serve_with_workers(settings: ServiceSettings, say: Callable[[str], object])
         Inputs(world, settings).prepare()
     _to_environment(settings.model_copy(update={"model": None}))
     config = _config("openworld.service.server:application", settings, factory=True, workers=settings.workers)
+    config.timeout_worker_healthcheck = _SECONDS_TO_ANSWER
     listening = config.bind_socket()
     listening.listen(config.backlog)  # connections wait until the workers are ready
     say(address(*listening.getsockname()[:2]))
