@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,3 +50,17 @@ def test_json(model: Path) -> None:
     assert found["classes"] == 3
     assert {"label": "cat | dog", "samples": 3.0} in found["per_class"]
     assert found["license of the extractor"] == "MIT"
+
+
+def test_what_fit_checked_is_in_the_card_also_after_more_was_learned(tmp_path: Path, run: Any) -> None:
+    random = np.random.default_rng(0)
+    rows = [(*random.normal(5 * np.eye(3)[c], 1), "abc"[c]) for c in (0, 1, 2) for _ in range(12)]
+    lines = [",".join(map(str, row)) for row in rows]
+    (tmp_path / "first.csv").write_text("x,y,z,label\n" + "\n".join(lines[:24]))
+    (tmp_path / "more.csv").write_text("x,y,z,label\n" + "\n".join(lines[24:]))
+    model = tmp_path / "m.ow"
+    run("fit", tmp_path / "first.csv", "-o", model)
+    run("learn", model, tmp_path / "more.csv")
+    text = run("card", model)
+    assert "When it was fitted: Self-check on 24 held-out samples of 2 classes:" in text
+    assert "| samples | 36 |" in text

@@ -62,7 +62,11 @@ def _license(facts: dict[str, Any]) -> str | None:
 def _markdown(name: str, facts: dict[str, Any], counts: dict[Any, float]) -> str:
     from openworld.cli.inspect import shown
 
-    made = [f"| {fact} | {shown(value)} |" for fact, value in facts.items() if value is not None]
+    made = [
+        f"| {fact} | {shown(value)} |"
+        for fact, value in facts.items()
+        if value is not None and fact != "self-check"
+    ]
     listed = list(counts.items())[:_MOST_CLASSES]
     classes = [f"| {_cell(label)} | {shown(count)} |" for label, count in listed]
     if len(counts) > _MOST_CLASSES:
@@ -111,9 +115,10 @@ def _cell(label: object) -> str:
 
 
 def _self_check(facts: dict[str, Any], counts: dict[Any, float]) -> list[str]:
-    """Say what calibration promises, and which classes have few samples."""
+    """Say what `openworld fit` found, what calibration promises, and which classes have few samples."""
     quality = facts["OSCR area when classes are left out"]
-    lines = [
+    lines = [] if facts["self-check"] is None else [f"When it was fitted: {facts['self-check']}", ""]
+    lines += [
         "This recognizer was not calibrated by leaving classes out; measure it with `openworld evaluate`."
         if quality is None
         else f"OSCR {quality:.3f}: how often a held-out sample is named right and scores above a sample of a "

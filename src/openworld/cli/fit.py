@@ -125,6 +125,7 @@ def fit(
     from openworld.cli.fit_report import FitReport
     from openworld.cli.pipeline import learn_to_file, open_data, require_folder
     from openworld.distributed import fit as fit_to
+    from openworld.model_file import save
 
     unfitted = _unfitted(recognizer, tau, components, objective)
     require_folder(output, report)
@@ -138,6 +139,9 @@ def fit(
     )
     learned = learn_to_file(fit_to, unfitted, stream, output, dask=dask, cache=cache)
     checked = FitReport(unfitted, stream, learned) if check or report is not None else None
+    if checked is not None:
+        learned.model.self_check_ = " ".join(checked.figures())
+        save(learned.model, output)  # again, with the result of the check
     _say_fitted(stream, learned, checked, output, as_json=as_json)
     if checked is not None and report is not None:
         checked.write(report, f"openworld fit {stream.name}")

@@ -69,6 +69,7 @@ def read_facts(model: Path) -> tuple[dict[str, Any], dict[Any, float]]:
         "tau of each fold": None if fold_taus is None else list(fold_taus),
         "threshold": getattr(calibration, "threshold", None),
         "OSCR area when classes are left out": getattr(calibration, "quality", None),
+        "self-check": getattr(recognizer, "self_check_", None),
         "file bytes": model.stat().st_size,
     }
     return facts, counts

@@ -26,8 +26,9 @@ from openworld.recognition.class_statistics import ScatterKind
 
 HELD_IN_MEMORY = 256 << 20  # bytes of features; a larger stream is learned part by part
 _FAILURES_KEPT = 1_000
-# What a model stores about its input: extractor, names of the features, examples of its classes.
-_INPUT_ATTRIBUTES = ("extractor_", "feature_names_in_", "examples_")
+# What a model stores about its input: extractor, names of the features, examples of its classes, and what
+# `openworld fit` found when it checked it.
+_INPUT_ATTRIBUTES = ("extractor_", "feature_names_in_", "examples_", "self_check_")
 
 
 @dataclass(frozen=True)

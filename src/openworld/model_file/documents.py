@@ -62,6 +62,8 @@ def describe(model: Any, exact: bool = True) -> tuple[Document, Arrays]:
     document["parameters"]["unknown_label"] = pack_labels([model.unknown_label])
     if (extractor := getattr(model, "extractor_", None)) is not None:
         document["extractor"] = _sound_extractor(extractor)
+    if (check := getattr(model, "self_check_", None)) is not None:
+        document["self_check"] = str(check)
     if found := getattr(model, "examples_", None):
         document["examples"], packed = pack_examples(found, set(map(str, model.statistics_.labels)))
         arrays |= packed
@@ -92,6 +94,9 @@ def restore(document: Document, arrays: Arrays) -> Any:
         model.feature_names_in_ = np.array(list(map(str, names)), dtype=object)
     if (extractor := document.get("extractor")) is not None:  # models of plain vectors have none
         model.extractor_ = _sound_extractor(extractor)
+    if (check := document.get("self_check")) is not None:
+        require(isinstance(check, str), "self-check")
+        model.self_check_ = check
     if "examples" in document:
         model.examples_ = unpack_examples(document["examples"], arrays["examples"])
     return model
