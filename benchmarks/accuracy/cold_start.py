@@ -20,7 +20,7 @@ import numpy as np
 from openworld import OpenWorldRecognizer
 from openworld.features.extractor import load_extractor
 from openworld.recognition import ColdStartRecognizer
-from openworld.recognition.adaptive.calibration import oscr_area
+from openworld.recognition.adaptive.scored import oscr_area
 
 DATA = Path(os.environ.get("OPENWORLD_DATA", "data"))
 SEED, MEASURED = 0, (2, 3, 5, 10, 20, 40)

@@ -36,12 +36,12 @@ from openworld.model_file.packing import (
 )
 from openworld.model_file.transformers import describe_transformer, restore_transformer
 from openworld.recognition import AdaptiveMetric, ClassStatistics, ColdStartRecognizer, OpenWorldRecognizer
-from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.cold_start import FEWEST_CLASSES, StartingMemory
 from openworld.recognition.adaptive.memory import ClassMemory
 from openworld.recognition.adaptive.metric import Whitening
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
+from openworld.recognition.adaptive.score import ScoreCalibration
 from openworld.recognition.adaptive.scoring import ScoringModel, by_row, sorted_classes
 from openworld.recognition.adaptive.scoring_index import ScoreIndex
 from openworld.recognition.class_sums import PooledScatter

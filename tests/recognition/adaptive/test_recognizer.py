@@ -26,10 +26,10 @@ from openworld import (
 )
 from openworld.evaluation.decisions import Decisions
 from openworld.evaluation.measures import open_world_error
-from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.choice import candidate_metrics
 from openworld.recognition.adaptive.memory import Derived
 from openworld.recognition.adaptive.metric import LARGEST_SCATTER, Whitening
+from openworld.recognition.adaptive.score import ScoreCalibration
 from openworld.recognition.adaptive.scoring import make_scoring_model
 
 X, Y = load_iris(return_X_y=True)

@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from openworld.index.growing_rows import Restorer
-from openworld.recognition.adaptive.calibration import ScoreCalibration, calibrate
+from openworld.recognition.adaptive.calibration import calibrate
 from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, represented_statistics
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
+from openworld.recognition.adaptive.score import ScoreCalibration
 from openworld.recognition.adaptive.scoring import ScoringModel, make_scoring_model, sorted_classes
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.locking import lock_of

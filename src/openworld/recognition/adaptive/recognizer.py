@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from openworld.recognition.adaptive.calibration import ScoreCalibration
 from openworld.recognition.adaptive.choice import choose_metric
 from openworld.recognition.adaptive.memory import ClassMemory, ClassMemoryMixin, Derived
 from openworld.recognition.adaptive.metric import AdaptiveMetric
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.representation import preprocessed
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
+from openworld.recognition.adaptive.score import ScoreCalibration
 from openworld.recognition.adaptive.scoring import all_scores, best_scores
 from openworld.recognition.blas import one_blas_thread
 from openworld.recognition.locking import thread_safe

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from openworld.index import is_approximate
 from openworld.index.growing_rows import GrowingRows, Restorer
-from openworld.recognition.adaptive.calibration import ScoreCalibration, two_largest
 from openworld.recognition.adaptive.held_out import HeldOut
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, center_weights, unit
 from openworld.recognition.adaptive.radial import lengths_of, radial_factor, radii_of
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
+from openworld.recognition.adaptive.score import ScoreCalibration, two_largest
 from openworld.recognition.adaptive.scoring_index import ScoreIndex
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.validation import as_array
