@@ -190,8 +190,9 @@ class HeldOut:
 
         The kept samples leave it exactly, by the formula at the top. The others of the class leave to first
         order, as if they were the kept ones except the judged sample: its product with itself says nothing
-        about its products with others. What is left of the scatter is divided by what is left of the degrees
-        of freedom; what the shrinkage put into the covariance stays.
+        about its products with others. Those of one of two classes stay, as that is no small change. What is
+        left of the scatter is divided by what is left of the degrees of freedom; what the shrinkage put into
+        the covariance stays.
 
         Parameters
         ----------
@@ -211,7 +212,7 @@ class HeldOut:
         for part, gain in zip(parts, _gains(of_means, of_samples), strict=True):
             part += gain
             part *= left
-        if n > 1 and unkept.any():
+        if n > 1 and len(self.counts) > 2 and unkept.any():
             weight, share = self.per_sample * unkept / (n - 1), (1 - self.shrunk) * unkept / degrees
             with_samples[:, np.arange(n), np.arange(n)] = 0
             mixed, means, samples = _gains(with_means, with_samples)
