@@ -170,7 +170,7 @@ def test_vectors_pass_as_they_are(tmp_path: Path) -> None:
     assert loaded.y.tolist() == ["c", "c"]
 
 
-def test_a_test_part_is_told(photos: Path) -> None:
+def test_a_test_part_is_reported(photos: Path) -> None:
     photos.joinpath("train").mkdir()
     for old, new in (("cat/1.png", "train/n00000001/1.png"), ("dog/1.png", "val/n00000001/1.png")):
         (photos / new).parent.mkdir(parents=True)

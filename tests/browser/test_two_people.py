@@ -77,7 +77,7 @@ def test_a_held_cluster_is_not_dismissed_in_the_list(site: Any, tabs: Any) -> No
     expect(page.locator("#ask")).to_have_count(0)
 
 
-def test_both_name_one_cluster_and_the_second_is_told_by_whom(site: Any, tabs: Any) -> None:
+def test_both_name_one_cluster_and_the_second_sees_by_whom(site: Any, tabs: Any) -> None:
     bob = tabs(site, "Bob")
     bob.allowed += ["409 (Conflict)", "404 (Not Found)"]
     page = bob.open("/unknowns/group?cluster=1")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 
-def test_without_any_chromium_one_is_told_how_to_get_it(
+def test_without_any_chromium_the_error_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tried: list[tuple[str, ...]] = []

@@ -16,9 +16,7 @@ from openworld.service.pages.classes import is_picture
 from openworld.service.world import World
 
 
-def test_letters_go_on_coming_and_no_two_are_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_letters_keep_coming_and_no_two_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = load_letters()
     model = starting_model(letters, 1)
     assert set(model.classes_) <= set(NAMEABLE)

@@ -55,8 +55,8 @@ def toml(tmp_path: Path) -> Path:
 def test_a_file_and_changes_to_it(command: Command, data: Path, toml: Path, tmp_path: Path) -> None:
     output = tmp_path / "my [bold]report"
     arguments = ("evaluate", toml, "--data", data, "-o", output, "--workers", 0)
-    code, shown, told = command(*arguments, "--recognizer", "NNO", "--recognizer", "NCM", "--seed", 5)
-    assert code == 0, told
+    code, shown, messages = command(*arguments, "--recognizer", "NNO", "--recognizer", "NCM", "--seed", 5)
+    assert code == 0, messages
     assert shown == ""
     assert {path.name for path in output.iterdir()} == {
         "results.csv", "timings.csv", "run.json", "report.html", "figures", "parts"
@@ -66,22 +66,24 @@ def test_a_file_and_changes_to_it(command: Command, data: Path, toml: Path, tmp_
     assert asked["data"] == [str(data)]
     assert asked["recognizers"] == ["NNO", "NCM"]
     assert (asked["orders"], asked["seed"], asked["n_known"]) == (2, 5, 6)
-    told = " ".join(told.split())
-    assert "NCM, which never answers unknown, collapses" in told
-    assert "my [red]data" in told, "what looks like markup in a name is shown as it is"
-    assert "MiB peak memory. Wrote" in told
-    assert re.sub(r"\s", "", str(output / "report.html")) in re.sub(r"\s", "", told)
+    messages = " ".join(messages.split())
+    assert "NCM, which never answers unknown, collapses" in messages
+    assert "my [red]data" in messages, "what looks like markup in a name is shown as it is"
+    assert "MiB peak memory. Wrote" in messages
+    assert re.sub(r"\s", "", str(output / "report.html")) in re.sub(r"\s", "", messages)
 
 
 def test_a_named_experiment_is_scaled_down_and_says_so(command: Command, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    code, _, told = command(
+    code, _, messages = command(
         "evaluate", "paper-50", "--data", data, "--recognizer", "NCM", "--orders", 1, "-o", output,
         "--workers", 0,
     )  # fmt: skip
-    assert code == 0, told
-    assert "scaled down to 2 starting, 3 known and 1, 3, 8 unknown classes" in " ".join(told.split())
-    assert "n_starting = 3, step = 2, n_known = 7, unknown = [4]" in " ".join(told.split()), "and what to do"
+    assert code == 0, messages
+    assert "scaled down to 2 starting, 3 known and 1, 3, 8 unknown classes" in " ".join(messages.split())
+    assert "n_starting = 3, step = 2, n_known = 7, unknown = [4]" in " ".join(messages.split()), (
+        "and what to do"
+    )
     assert {row["order"] for row in read_results(output)} == {0}
     assert {row["K"] for row in read_results(output)} == {2, 3}
 
@@ -95,8 +97,8 @@ def test_your_own_recognizer_in_the_current_folder(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     arguments = ("evaluate", toml, "--data", data, "-o", tmp_path / "out", "--orders", 1, "--workers", 1)
-    code, _, told = command(*arguments, "--recognizer", "my_own:Mine", "--recognizer", "NNO")
-    assert code == 0, told
+    code, _, messages = command(*arguments, "--recognizer", "my_own:Mine", "--recognizer", "NNO")
+    assert code == 0, messages
     rows = read_results(tmp_path / "out")
     values = [
         [(row["K"], row["U"], row["measure"], row["value"]) for row in rows if row["recognizer"] == name]
@@ -111,11 +113,11 @@ def test_in_a_terminal(
     """The progress bar is drawn only there."""
     terminal = Console(stderr=True, force_terminal=True, force_interactive=True)
     monkeypatch.setattr(console, "messages", terminal)
-    code, _, told = command(
+    code, _, messages = command(
         "evaluate", toml, "--data", data, "--recognizer", "NCM", "-o", tmp_path / "out", "--workers", 0
     )
-    assert code == 0, told
-    assert "Drawing" in told
+    assert code == 0, messages
+    assert "Drawing" in messages
 
 
 @pytest.mark.parametrize(
@@ -136,12 +138,12 @@ def test_errors_are_one_line(
 ) -> None:
     places = {"TOML": toml, "DATA": data}
     arguments = [places.get(argument, argument) for argument in change]
-    code, shown, told = command("evaluate", "-o", tmp_path / "out", "--workers", 0, *arguments)
+    code, shown, messages = command("evaluate", "-o", tmp_path / "out", "--workers", 0, *arguments)
     assert code == 1
     assert shown == ""
-    assert told.startswith("Error: ")
-    assert told.count("\n") == 1
-    assert words in told
+    assert messages.startswith("Error: ")
+    assert messages.count("\n") == 1
+    assert words in messages
 
 
 def test_the_help_names_every_experiment(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

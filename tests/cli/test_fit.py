@@ -103,7 +103,7 @@ def test_missing_values(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
     assert len(pd.read_csv(tmp_path / "a.csv")) == 60
 
 
-def test_progress_is_told_where_there_is_no_terminal(
+def test_progress_is_reported_where_there_is_no_terminal(
     run: Any, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", 0.0)

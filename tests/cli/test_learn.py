@@ -127,7 +127,7 @@ def test_the_recognizers_by_means(run: Any, vectors: Any, tmp_path: Path, recogn
     assert model.metric_.W_.shape == (D, 3)
 
 
-def test_learning_goes_on_after_a_kill(
+def test_learning_continues_after_a_kill(
     run: Any, vectors: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = vectors
@@ -145,7 +145,7 @@ def test_learning_goes_on_after_a_kill(
     assert np.array_equal(resumed.predict(X), whole.predict(X))
 
 
-def test_answers_go_on_after_a_kill(
+def test_answers_continue_after_a_kill(
     run: Any, vectors: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = vectors

@@ -157,14 +157,14 @@ def test_workers_on_postgresql(folder):
         (["key", "revoke", "nobody"], "no database openworld.db"),
     ],
 )
-def test_mistakes_are_told_in_a_line(run, folder, arguments, words):
+def test_mistakes_are_reported_in_a_line(run, folder, arguments, words):
     run(*arguments, code=1)
     assert words in run.message
     assert "Traceback" not in run.err
     assert list(folder.glob("*.db*")) == []
 
 
-def test_a_port_in_use_is_told_in_a_line(run, folder):
+def test_a_port_in_use_is_reported_in_a_line(run, folder):
     with socket.create_server(("127.0.0.1", 0)) as other:
         run("serve", "model.ow", "--port", str(other.getsockname()[1]), code=1)
     assert "is in use" in run.message
@@ -249,9 +249,9 @@ def test_samples_are_imported_and_what_is_refused_is_named(run, questions):
     with questions.open("a") as file:
         file.write("\nreserved,unknown")
     database = ("--database", "sqlite:///i.db")
-    told = json.loads(run("import", "questions.csv", "--extractor", "ngrams", *database, "--json"))
-    assert (told["learned"], told["unknown"] + told["recognized"], told["refused"]) == (16, 6, 1)
-    assert told["refusals"][0][0] == "reserved"
+    summary = json.loads(run("import", "questions.csv", "--extractor", "ngrams", *database, "--json"))
+    assert (summary["learned"], summary["unknown"] + summary["recognized"], summary["refused"]) == (16, 6, 1)
+    assert summary["refusals"][0][0] == "reserved"
     run("import", "questions.csv", *database)
     assert "16 learned before" in run.message
     assert "reserved: 'unknown'" in run.message

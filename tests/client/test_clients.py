@@ -129,7 +129,7 @@ def test_events(address):
     assert asyncio.run(first()) == "unknown"
 
 
-def test_the_key_is_sent_and_strange_answers_are_told():
+def test_the_key_is_sent_and_strange_answers_are_reported():
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.headers["authorization"] == "Bearer ow_x"
         return httpx.Response(502, text="the proxy is down")
@@ -194,7 +194,7 @@ def test_an_act_whose_answer_got_lost_is_sent_again_and_done_once(address):
     assert other.keys[0] == other.keys[1] is not None
 
 
-def test_a_connection_that_stays_lost_is_told(address):
+def test_a_connection_that_stays_lost_is_reported(address):
     losing = _LosingTransport(9)
     with Client(address, transport=losing) as client, pytest.raises(ServiceError) as lost:
         client.progress()

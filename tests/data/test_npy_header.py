@@ -44,7 +44,7 @@ def test_a_shape_is_made_of_whole_numbers(shape: str) -> None:
         read_header(file)
 
 
-def test_one_that_always_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_always_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*given: object, **more: object) -> object:
         raise SystemError("no")
 

@@ -61,6 +61,6 @@ def test_take_and_join_are_each_other_reversed() -> None:
     joined = Batch.joined([first, last])
     for name in ("X", "y", "rows", "names", "ids"):
         assert np.array_equal(getattr(joined, name), getattr(whole, name)), name
-    assert joined.failures == 2 * whole.failures  # what was left out is told by each
+    assert joined.failures == 2 * whole.failures  # both parts list what was skipped
     assert joined.seconds == {"reading": 2.0}
     assert Batch.joined([whole]) is whole

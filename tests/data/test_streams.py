@@ -231,7 +231,7 @@ def test_what_cannot_be_a_stream(tmp_path: Path, X: np.ndarray, y: np.ndarray) -
         open_stream(f"{tmp_path}/*.parquet")
 
 
-def test_a_missing_label_is_told(tmp_path: Path, X: np.ndarray, y: np.ndarray) -> None:
+def test_a_missing_label_is_reported(tmp_path: Path, X: np.ndarray, y: np.ndarray) -> None:
     table = wide(X, y).set_column(2, "label", pa.array([*y[:-1].tolist(), None]))
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(DataError, match="has no label"):

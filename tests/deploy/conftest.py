@@ -27,7 +27,7 @@ def folder(root: Path) -> Path:
 
 @pytest.fixture
 def seconds_to_finish() -> int:
-    """How long a server that was told to end waits for requests under way."""
+    """How long a server that was asked to stop waits for requests under way."""
     return _SECONDS_TO_FINISH
 
 

@@ -102,7 +102,7 @@ def test_the_example_of_an_environment_has_all_that_can_be_given(
     example = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     assert set(example) == set(re.findall(r"\$\{(\w+)", text))
     assert {name for name in GIVEN if example[name]} == set()  # no secret that everyone has
-    assert fill_in(yaml.safe_load(text), {**example, **GIVEN}) == compose  # the defaults are told truly
+    assert fill_in(yaml.safe_load(text), {**example, **GIVEN}) == compose  # the documented defaults are true
 
 
 def test_settings_of_the_servers(compose: Any, settings: Any) -> None:

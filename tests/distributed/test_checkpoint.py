@@ -23,7 +23,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("recognizer", [OpenWorldRecognizer(n_lifted=0), NearestNonOutlier(NCMMetric(3))])
-def test_interrupted_fit_goes_on_to_the_same_model(
+def test_interrupted_fit_continues_to_the_same_model(
     tmp_path: Path, stream: Stream, data: Data, recognizer: Any
 ) -> None:
     whole = fit(recognizer, stream, held_in_memory=0)

@@ -98,12 +98,12 @@ def test_adaptive_metric(engine: DaskEngine, stream: Stream) -> None:
 
 
 def test_the_scheduler_sees_references_only(engine: DaskEngine, stream: Stream) -> None:
-    """Nothing as large as a part's samples is in what the scheduler is told to run."""
+    """Nothing as large as a part's samples is in what the scheduler is given to run."""
     from distributed.protocol import serialize
 
     part_bytes = len(stream.parts[0]) * stream.n_features * 4
-    told = sum(len(frame) for frame in serialize(stream.parts[0])[1])
-    assert told < part_bytes / 3
+    n_bytes = sum(len(frame) for frame in serialize(stream.parts[0])[1])
+    assert n_bytes < part_bytes / 3
     assert engine.client.direct_to_workers
 
 

@@ -138,9 +138,9 @@ def test_command(write: Write, command: Callable[..., Any]) -> None:
     values: Values = {CELL: [0.1, 0.9, 0.5], ("NNO", 10, 5, "auroc"): [0.5, 0.5, 0.5]}
     first = write("a", values, data=odd)
     second = write("b", {**values, CELL: [0.13, 0.931, 0.529]}, data=odd)
-    code, shown, told = command(first, second)
+    code, shown, messages = command(first, second)
     assert code == 0
-    assert "1 of 2 differences are significant" in " ".join(told.split())
+    assert "1 of 2 differences are significant" in " ".join(messages.split())
     assert shown.splitlines()[0] == "[bold]my data, NNO"
     line = next(line for line in shown.splitlines() if "pooled_accuracy" in line)
     for words in ("0.5000", "0.5300", "+0.0300", "+0.0275 to +0.0325 *"):
@@ -178,9 +178,9 @@ def test_command_errors(write: Write, command: Callable[..., Any], tmp_path: Pat
         (tmp_path / "nothing", "no results.csv in this folder"),
         (write("b", {CELL: [0.1]}), "paired differences need the same"),
     ):
-        code, shown, told = command(first, other)
+        code, shown, messages = command(first, other)
         assert code == 1
         assert shown == ""
-        assert told.startswith("Error: ")
-        assert told.count("\n") == 1
-        assert words in told
+        assert messages.startswith("Error: ")
+        assert messages.count("\n") == 1
+        assert words in messages

@@ -20,7 +20,7 @@ def test_a_perfect_clustering_has_perfect_measures():
     assert found["largest share"] == pytest.approx(12 / 22)
 
 
-def test_one_cluster_of_everything_is_told_by_every_measure():
+def test_one_cluster_of_everything_is_reported_by_every_measure():
     truth = [0] * 10 + [1] * 10
     found = measures(np.zeros(20, dtype=np.intp), pool(truth))
     assert (found["purity"], found["ARI"], found["own cluster"], found["largest share"]) == (

@@ -128,7 +128,7 @@ def test_the_table_is_that_of_the_results(experiment: Experiment, tmp_path: Path
             assert values or U == "0"
 
 
-def test_findings_and_facts_are_told(experiment: Experiment, tmp_path: Path) -> None:
+def test_findings_and_facts_are_reported(experiment: Experiment, tmp_path: Path) -> None:
     page = page_of(experiment, tmp_path / "out")
     text = " ".join(page.text.split())
     assert "NCM, which never answers unknown, collapses when unknown classes are tested: holds here." in text
@@ -169,7 +169,7 @@ def test_what_is_shown_is_escaped(experiment: Experiment, tmp_path: Path) -> Non
     assert all("<b>&\"'x" in (attributes["alt"] or "") for tag, attributes in page.tags if tag == "img")
 
 
-def test_scaling_down_is_told(experiment: Experiment, tmp_path: Path) -> None:
+def test_scaling_down_is_reported(experiment: Experiment, tmp_path: Path) -> None:
     asked = replace(experiment, n_starting=50, step=50, n_known=200, unknown=(100, 500), recognizers=("NCM",))
     page = page_of(asked, tmp_path / "out")
     words = (

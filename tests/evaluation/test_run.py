@@ -155,7 +155,7 @@ def test_more_orders_and_recognizers_add_to_a_run(experiment: Experiment, tmp_pa
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
-def test_an_interrupted_run_goes_on(
+def test_an_interrupted_run_continues(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
 ) -> None:
     output, whole = tmp_path / "out", run.run_job
@@ -279,7 +279,7 @@ def test_the_facts_of_a_run(experiment: Experiment, tmp_path: Path) -> None:
     ]
 
 
-def test_scaling_down_is_told(experiment: Experiment, tmp_path: Path) -> None:
+def test_scaling_down_is_reported(experiment: Experiment, tmp_path: Path) -> None:
     asked = replace(experiment, n_known=60, n_starting=20, step=20, unknown=(20, 40))
     run_experiment(asked, tmp_path / "out", workers=0)
     facts = read_facts(tmp_path / "out")

@@ -159,7 +159,7 @@ def test_other_weights_have_another_id(libraries):
     assert len({load_extractor(name).id.weights for name in names}) == 3
 
 
-def test_a_model_that_cannot_be_had_is_told(libraries):
+def test_a_model_that_cannot_be_loaded_is_reported(libraries):
     with pytest.raises(
         ValueError, match=r"timm:missing cannot be loaded \(not in the local.*cannot be reached"
     ):

@@ -20,15 +20,20 @@ def network(tmp_path):
     """Write a network of one operation and return its path."""
 
     def write(
-        shape, operation="GlobalAveragePool", kind=TensorProto.FLOAT, told=None, inputs=1, **attributes
+        shape,
+        operation="GlobalAveragePool",
+        kind=TensorProto.FLOAT,
+        preprocessing=None,
+        inputs=1,
+        **attributes,
     ):
         values = [helper.make_tensor_value_info(f"x{i}", kind, shape) for i in range(inputs)]
         node = helper.make_node(operation, [value.name for value in values], ["y"], **attributes)
         output = helper.make_tensor_value_info("y", attributes.get("to", kind), None)
         graph = helper.make_graph([node], "test", values, [output])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        if told is not None:
-            helper.set_model_props(model, {METADATA_KEY: json.dumps(told)})
+        if preprocessing is not None:
+            helper.set_model_props(model, {METADATA_KEY: json.dumps(preprocessing)})
         save_model(model, tmp_path / "small.onnx")
         return tmp_path / "small.onnx"
 
@@ -36,7 +41,7 @@ def network(tmp_path):
 
 
 def test_channels_first_with_the_defaults(network):
-    path = network(["n", 3, 8, 8], told={"crop": 1})
+    path = network(["n", 3, 8, 8], preprocessing={"crop": 1})
     extractor = load_extractor(str(path))
     np.testing.assert_allclose(extractor.transform(PICTURES), SHIFTED.mean(axis=(1, 2)), atol=1e-6)
     assert extractor.n_features == 3
@@ -56,14 +61,14 @@ def test_channels_last_and_whole_numbers(network):
 
 
 def test_half_precision(network):
-    extractor = load_extractor(str(network(["n", 3, 8, 8], kind=TensorProto.FLOAT16, told=PLAIN)))
+    extractor = load_extractor(str(network(["n", 3, 8, 8], kind=TensorProto.FLOAT16, preprocessing=PLAIN)))
     features = extractor.transform(PICTURES)
     assert features.dtype == np.float32
     np.testing.assert_allclose(features, PICTURES.mean(axis=(1, 2)) / 255, atol=2e-3)
 
 
 def test_other_outputs_are_all_values_in_a_row(network):
-    extractor = load_extractor(str(network(["n", 3, 8, 8], "Flatten", told=PLAIN)))
+    extractor = load_extractor(str(network(["n", 3, 8, 8], "Flatten", preprocessing=PLAIN)))
     expected = (PICTURES / 255).transpose(0, 3, 1, 2).reshape(5, -1)
     np.testing.assert_allclose(extractor.transform(PICTURES), expected, atol=1e-6)
 
@@ -106,11 +111,11 @@ def test_of_a_vision_transformer_the_pooled_output_counts(tmp_path):
 
 
 def test_a_network_with_a_fixed_number_of_pictures(network):
-    extractor = load_extractor(str(network([2, 3, 8, 8], told=PLAIN)))
+    extractor = load_extractor(str(network([2, 3, 8, 8], preprocessing=PLAIN)))
     np.testing.assert_allclose(extractor.transform(PICTURES), PICTURES.mean(axis=(1, 2)) / 255, atol=1e-6)
 
 
-def test_an_open_size_is_224_or_as_told(network):
+def test_an_open_size_is_224_or_as_configured(network):
     path = network(["n", 3, "height", "width"])
     assert "rgb 224x224" in load_extractor(str(path)).id.preprocessing
     path.with_suffix(".json").write_text('{"size": [16, 24]}', encoding="utf-8")
@@ -118,7 +123,7 @@ def test_an_open_size_is_224_or_as_told(network):
 
 
 def test_a_file_beside_comes_before_the_metadata(network):
-    path = network(["n", 3, 8, 8], told={"crop": 0.5})
+    path = network(["n", 3, 8, 8], preprocessing={"crop": 0.5})
     assert "crop 0.5" in load_extractor(str(path)).id.preprocessing
     path.with_suffix(".json").write_text('{"crop": 0.75}', encoding="utf-8")
     assert "crop 0.75" in load_extractor(str(path)).id.preprocessing
@@ -132,7 +137,7 @@ def test_weights_in_a_file_of_their_own_count_for_the_id(network):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"size": [9, 9]}', '{"sise": [8, 8]}', '{"crop": "all"}'])
-def test_a_wrong_preparation_is_told_with_its_file(network, text):
+def test_a_wrong_preparation_is_reported_with_its_file(network, text):
     path = network(["n", 3, 8, 8])
     path.with_suffix(".json").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"small.json: "):

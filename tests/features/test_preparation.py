@@ -27,7 +27,7 @@ def test_the_smallest_pictures(shape):
     assert (cut == 77).all()
 
 
-def test_colors_are_shifted_as_told(random):
+def test_colors_are_shifted_as_configured(random):
     batch = random.integers(0, 256, (2, 3, 4, 3), dtype=np.uint8)
     preparation = Preparation((3, 4), mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))
     expected = (batch / 255 - [0.1, 0.2, 0.3]) / [0.5, 0.6, 0.7]
@@ -45,8 +45,8 @@ def test_a_picture_may_be_an_array_or_an_image_of_any_mode(color):
 
 
 def test_a_description_in_json():
-    told = {"size": [8, 9], "crop": 1, "filter": "lanczos", "mean": [0, 0, 0], "std": [1, 1, 1]}
-    preparation = Preparation.from_dict(told)
+    settings = {"size": [8, 9], "crop": 1, "filter": "lanczos", "mean": [0, 0, 0], "std": [1, 1, 1]}
+    preparation = Preparation.from_dict(settings)
     assert preparation == Preparation((8, 9), 1, "lanczos", (0, 0, 0), (1, 1, 1))
     assert preparation.describe() == "rgb 8x9 lanczos crop 1 mean 0,0,0 std 1,1,1"
 

@@ -43,7 +43,7 @@ def test_every_change_keeps_them_together():
 
 
 @pytest.mark.parametrize("copied", [deepcopy, ClassMeans.empty], ids=["copy", "empty"])
-def test_equally_near_classes_are_told_apart_by_name_after_copying(copied):
+def test_equally_near_classes_are_distinguished_by_name_after_copying(copied):
     """The index of a copy once kept the names of the original."""
     means = copied(means_of(X[:30], Y[:30]))
     twins = np.repeat(X[:1] + 50, 2, axis=0)

@@ -126,7 +126,7 @@ def test_any_floats(known, unknown, objective):
 
 @pytest.mark.parametrize("start", [1.0, -1.0, 0.0, 5e-324, 1e300, 0.1, np.finfo(float).max / 2])
 @pytest.mark.parametrize("known_first", [True, False])
-def test_neighboring_floats_are_told_apart(start, known_first):
+def test_neighboring_floats_are_distinguished(start, known_first):
     following = np.nextafter(start, np.inf)
     known, unknown = ([start], [following]) if known_first else ([following], [start])
     threshold, value = best_threshold(known, unknown, F1(min_recall=0.5))

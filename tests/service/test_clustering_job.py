@@ -25,13 +25,13 @@ def _fill(world: World, things, n: int = 20, seed: int = 0) -> dict[int, list[in
 
 
 def test_clusters_are_the_things_and_keep_their_ids(world, things):
-    told = []
-    job = ClusteringJob(world, 0.0, lambda kind, data: told.append((kind, data)))
+    notified = []
+    job = ClusteringJob(world, 0.0, lambda kind, data: notified.append((kind, data)))
     groups = _fill(world, things)
     assert job.run_once() == 60
     clusters = {cluster.id: set(job._pending()[1][cluster.id]) for cluster in world.clusters.all()}
     assert sorted(map(sorted, clusters.values())) == sorted(groups.values())
-    assert told[-1] == ("clustering", {"done": 60, "total": 60})
+    assert notified[-1] == ("clustering", {"done": 60, "total": 60})
     more = _fill(world, things, 5, seed=1)
     world.labels.label(groups[7] + more[7], "seven", "ann")
     job.run_once()

@@ -81,7 +81,7 @@ def test_only_known_names_of_the_host_are_answered_to(serving):
             assert client.get("/health", headers={"Host": host}).status_code == status, host
 
 
-def test_browsers_are_told_to_be_strict(client):
+def test_browsers_are_asked_to_be_strict(client):
     for path in ("/health", "/v1/nothing", "/v1/samples/99"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]

@@ -233,7 +233,7 @@ def _states(world: World) -> tuple[int, int]:
     return progress.pending, progress.recognized
 
 
-def test_a_preview_tells_what_moving_does(overlapping: World) -> None:
+def test_a_preview_shows_what_moving_does(overlapping: World) -> None:
     point, before = overlapping.operating_point, _states(overlapping)
     assert (point.get().objective, point.get().preview) == ("error", None)
     lenient, strict = (point.get(text).preview for text in ("recall=0.99", "far=0.01"))

@@ -59,12 +59,12 @@ def hearing(world: World) -> Iterator[Callable[[str], Notification]]:
         yield next_of
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("notified", [True, False])
 def test_what_one_learns_all_know(
-    worlds: list[World], things: Draw, state_of: Any, told: bool, monkeypatch: pytest.MonkeyPatch
+    worlds: list[World], things: Draw, state_of: Any, notified: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By messages, and also where none arrives."""
-    if not told:
+    if not notified:
         monkeypatch.setattr(NotifyChannel, "send", lambda self, message: None)
     first, second, third = worlds
     with hearing(second) as heard:

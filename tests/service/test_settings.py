@@ -23,7 +23,7 @@ def test_flags_come_before_the_environment_and_that_before_the_file(tmp_path, mo
     assert load_settings(file).allowed_hosts == ("x", "y")
 
 
-def test_wrong_settings_are_told(tmp_path, monkeypatch):
+def test_wrong_settings_are_reported(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="port: Input should be less"):
         load_settings(port=70000)
     with pytest.raises(ValueError, match="key: it needs at least 16 characters"):

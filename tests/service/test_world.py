@@ -287,7 +287,7 @@ def test_going_back_to_a_version_is_a_new_version_and_can_be_undone(world: World
         world.history.rollback(99, "cat")
 
 
-def test_a_preview_tells_without_doing(world: World, things: Draw) -> None:
+def test_a_preview_changes_nothing(world: World, things: Draw) -> None:
     ids = _unknown(world, things(5, 3))
     world.labels.label(ids[:1], "Teapot", "ann")
     found = world.labels.preview(ids, "teapots")
@@ -399,7 +399,7 @@ def test_a_second_server_on_a_file_is_refused(tmp_path: Path, models: Models) ->
     World.open(url).close()
 
 
-def test_recognition_goes_on_while_people_label(world: World, things: Draw) -> None:
+def test_recognition_continues_while_people_label(world: World, things: Draw) -> None:
     failures: list[BaseException] = []
     seen: list[list[int]] = [[], []]
     done = threading.Event()

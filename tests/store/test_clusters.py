@@ -51,7 +51,7 @@ def test_members_come_in_the_order_of_the_draft_and_ids_are_kept(database: Datab
         assert clusters.cluster(connection, a) is None  # nothing is left in it
 
 
-def test_pages_of_a_cluster_go_on_where_they_ended(database: Database, ids: list[int]) -> None:
+def test_pages_of_a_cluster_continue_where_they_ended(database: Database, ids: list[int]) -> None:
     (a,) = _replace(database, ClusterDraft(ids[::-1], ids[0]))
     seen, cursor = [], None
     while True:

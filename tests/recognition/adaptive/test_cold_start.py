@@ -66,7 +66,7 @@ STEPS = (
 )
 
 
-def test_a_file_written_at_any_moment_goes_on_to_the_same_bits():
+def test_a_file_written_at_any_moment_continues_to_the_same_bits():
     model = ColdStartRecognizer().start(64)
     for step in STEPS:
         read = loads(dumps(model))

@@ -154,7 +154,7 @@ def test_membership_lies_between_0_and_1(form):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_few_classes_of_few_samples_in_many_dimensions_are_told_from_unknown_ones(n_classes):
+def test_few_classes_of_few_samples_in_many_dimensions_are_separated_from_unknown_ones(n_classes):
     random = np.random.default_rng(0)
     centers = 0.6 * random.normal(size=(n_classes + 4, 200))
     classes = np.repeat(np.arange(len(centers)), 50)
@@ -464,7 +464,7 @@ def test_growing_class_by_class_is_making_all_rows_anew(tmp_path):
     assert model.classes_.tolist() == [-5, 0, 1, 2, 3, 7, 8, 99]
 
 
-def test_one_pass_tells_what_the_other_methods_tell(digits_model):
+def test_one_pass_returns_what_the_other_methods_return(digits_model):
     samples = np.vstack([digits_of(TEST, range(10))[0][:60], 50 * digits_of(TEST, [3])[0][:5]])
     judged = digits_model.judge(samples, 3)
     decision, rows = digits_model.decision_function(samples), np.arange(65)

@@ -303,7 +303,7 @@ def test_rows_that_differ_in_one_bit_have_different_hashes(dtype, width):
     assert len({*row_hashes(rows).tolist(), *row_hashes(row).tolist()}) == n_bits + 1
 
 
-def test_rows_of_small_whole_numbers_are_told_apart():
+def test_rows_of_small_whole_numbers_are_distinguished():
     """Their bits end in many zeros, and so do the sums of products."""
     rows = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=-1).reshape(-1, 2).astype(np.float32)
     hashes = row_hashes(rows)

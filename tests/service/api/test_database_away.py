@@ -39,7 +39,7 @@ def test_503_and_when_to_come_again(
     assert known.status_code == 200
 
 
-def test_a_fault_of_the_storage_is_told_by_its_name(
+def test_a_fault_of_the_storage_is_reported_by_its_name(
     client: Any, things: Callable[..., Any], tmp_path: Path
 ) -> None:
     assert client.get("/ready").status_code == 200

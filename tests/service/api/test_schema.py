@@ -85,4 +85,6 @@ def test_other_methods_are_refused_with_those_that_are_allowed(client):
 
 def test_every_route_says_that_it_may_answer_400(client):
     paths = client.get("/v1/openapi.json").json()["paths"]
-    assert [path for path in paths for told in paths[path].values() if "400" not in told["responses"]] == []
+    assert [
+        path for path in paths for operation in paths[path].values() if "400" not in operation["responses"]
+    ] == []

@@ -30,7 +30,7 @@ def test_the_dashboard_shows_shares_latency_drift_and_exports(client: TestClient
     assert client.get("/dashboard?range=5").status_code == 422
 
 
-def test_a_drift_is_told_at_the_top(client: TestClient, things: Callable[..., Any]) -> None:
+def test_a_drift_is_reported_at_the_top(client: TestClient, things: Callable[..., Any]) -> None:
     known, other = things(0, 300).tolist(), things(5, 100).tolist()
     for vectors in (known, other):
         client.post("/v1/recognize", json={"vectors": vectors, "remember": False})
