@@ -230,18 +230,22 @@ def test_data_are_served_labeled_samples_learned_first(questions):
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     with serving(*arguments) as (_, address):  # the database goes on; the same data add nothing
-        assert httpx.get(f"{address}/v1/versions").json()[0]["id"] == 1
+        assert httpx.get(f"{address}/v1/versions", timeout=300).json()[0]["id"] == 1
 
 
 def test_it_starts_from_nothing(folder):
     with serving("--features", "2", "--database", "sqlite:///n.db") as (_, address):
         vectors = [[0, i / 10] for i in range(5)] + [[90, i / 10] for i in range(5)]
-        answers = httpx.post(f"{address}/v1/recognize", json={"vectors": vectors}).json()["answers"]
+        answers = httpx.post(f"{address}/v1/recognize", json={"vectors": vectors}, timeout=300).json()[
+            "answers"
+        ]
         assert all(answer["unknown"] for answer in answers)
         for ids, label in (([1, 2, 3, 4, 5], "low"), ([6, 7, 8, 9, 10], "high")):
-            httpx.post(f"{address}/v1/label", json={"sample_ids": ids, "label": label}).raise_for_status()
+            httpx.post(
+                f"{address}/v1/label", json={"sample_ids": ids, "label": label}, timeout=300
+            ).raise_for_status()
         body = {"vectors": [[0, 0.25], [90, 0.25], [0, 9000]], "remember": False}
-        answers = httpx.post(f"{address}/v1/recognize", json=body).json()["answers"]
+        answers = httpx.post(f"{address}/v1/recognize", json=body, timeout=300).json()["answers"]
         assert [answer["label"] for answer in answers] == ["low", "high", None]
 
 
