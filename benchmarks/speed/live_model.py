@@ -24,8 +24,8 @@ def _centers(n: int, n_features: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n, n_features)).astype(np.float32)
 
 
-def _models(n_classes: int, n_features: int) -> dict[str, Callable[[], object]]:
-    """Return what makes models of many classes with a metric that stays as it is."""
+def _models(n_classes: int, n_features: int, growth: float) -> dict[str, Callable[[], object]]:
+    """Return what makes models of many classes."""
     random = np.random.default_rng(0)
     means = np.repeat(_centers(n_classes, n_features, 0), 2, axis=0)
     X = (means + 0.05 * random.standard_normal(means.shape)).astype(np.float32)
@@ -33,7 +33,7 @@ def _models(n_classes: int, n_features: int) -> dict[str, Callable[[], object]]:
     tau = 0.5 * float(np.sqrt(n_features))
     return {
         "NearestNonOutlier": lambda: NearestNonOutlier(EuclideanMetric(standardize=False), tau=tau).fit(X, y),
-        "OpenWorldRecognizer": lambda: OpenWorldRecognizer(n_lifted=0, refresh_growth=1.0).fit(X, y),
+        "OpenWorldRecognizer": lambda: OpenWorldRecognizer(n_lifted=0, refresh_growth=growth).fit(X, y),
     }
 
 
@@ -135,8 +135,9 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=10_000)
     parser.add_argument("--features", type=int, default=1_280)
     parser.add_argument("--acts", type=int, default=100)
+    parser.add_argument("--refresh-growth", type=float, default=1.0, help="1: the metric stays as it is")
     options, _ = parser.parse_known_args()
-    for name, make in _models(options.classes, options.features).items():
+    for name, make in _models(options.classes, options.features, options.refresh_growth).items():
         print(f"{name}: {options.classes:,} classes, {options.features:,} features, {options.acts} labels")
         _measure(make(), options.features, options.acts)
 

@@ -25,6 +25,7 @@ from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer, s
 N_FEATURES = 1_280
 CONNECTIONS = 64
 ROUNDS = 10
+PARTS = ("one", "batches", "clustering", "learning", "labels")
 
 
 def _samples(centers: np.ndarray, per_class: int, seed: int, noise: float) -> np.ndarray:
@@ -249,6 +250,7 @@ def main() -> None:
     parser.add_argument("--unknown", type=int, default=10_000, help="samples to cluster")
     parser.add_argument("--many-classes", type=int, default=10_000)
     parser.add_argument("--acts", type=int, default=50)
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="what to measure")
     options, _ = parser.parse_known_args()
     X = _samples(_centers(options.classes, 0), 12, 1, 0.7)
     y = np.repeat([f"class {i}" for i in range(options.classes)], 12)
@@ -258,9 +260,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         save(model, Path(folder) / "model.ow")
         with _server(_run_bare) as bare, _server(_run_service, f"{folder}/model.ow", folder) as service:
-            _one_vector(bare, service, some, options.seconds)
-            _batches(service, model, some, options.seconds)
-            _while_clustering(service, some, options.unknown)
+            if "one" in options.only:
+                _one_vector(bare, service, some, options.seconds)
+            if "batches" in options.only:
+                _batches(service, model, some, options.seconds)
+            if "clustering" in options.only:
+                _while_clustering(service, some, options.unknown)
     for name, growth, seconds in (
         (
             "metric refreshed when the samples have grown by 10 %, as by default",
@@ -269,12 +274,15 @@ def main() -> None:
         ),
         ("metric refreshed by every act", 0.0, min(options.learning_seconds, 30.0)),
     ):
+        if "learning" not in options.only:
+            break
         with tempfile.TemporaryDirectory() as folder:
             save(model, Path(folder) / "model.ow")
             with _server(_run_service, f"{folder}/model.ow", folder, growth) as service:
                 print(f"recognition while classes are learned, {name}, 8 connections:")
                 _while_learning(service, some, seconds)
-    _label_to_recognized(options.many_classes, options.acts)
+    if "labels" in options.only:
+        _label_to_recognized(options.many_classes, options.acts)
 
 
 if __name__ == "__main__":
