@@ -64,16 +64,30 @@ def test_strays_cost_acts_and_are_not_taught(person):
 
 
 def test_a_cluster_with_many_strays_or_too_few_acts_left_is_not_named(person):
-    assert not person._name(members(person, {"class 10": 10, "class 11": 4}), last=50)
+    assert not person._name(members(person, {"class 10": 10, "class 11": 3}), last=50)
     assert not person._name(members(person, {"class 10": 10, "class 11": 2}), last=2)
     assert (person.acts, len(person.labeled)) == (0, 0)
 
 
-def found_as(monkeypatch: pytest.MonkeyPatch, *clusters: np.ndarray) -> None:
-    """Let the search find these clusters."""
-    shown = SimpleNamespace(clusters=[SimpleNamespace(members=cluster) for cluster in clusters])
+def found_as(monkeypatch: pytest.MonkeyPatch, *clusters: np.ndarray, loose: bool = False) -> None:
+    """Let the search find these clusters, at the finest granularity alone."""
+    shown = SimpleNamespace(clusters=[SimpleNamespace(members=cluster, loose=loose) for cluster in clusters])
     nothing = SimpleNamespace(clusters=[])
-    monkeypatch.setattr(loop, "find_clusters", lambda *_, finer, **__: shown if finer else nothing)
+    finest = loop.FINER[0]
+    monkeypatch.setattr(loop, "find_clusters", lambda *_, finer, **__: shown if finer == finest else nothing)
+
+
+@pytest.mark.parametrize("loose", [False, True])
+def test_every_step_of_the_granularity_is_an_act_and_so_is_selecting_a_loose_cluster(
+    person, monkeypatch, loose
+):
+    cluster = members(person, {"class 10": 20})
+    found_as(monkeypatch, cluster, loose=loose)
+    person.receive(cluster)
+    person.work(30)
+    assert person.acts == 2 + (1 + loose) + 2  # two steps to finer clusters, a name, two steps back
+    person.work(1)
+    assert person.acts == 6 + loose  # the next round starts with steps to finer clusters again
 
 
 def test_a_mixed_cluster_is_split_and_its_parts_are_named(person, monkeypatch):
@@ -82,7 +96,7 @@ def test_a_mixed_cluster_is_split_and_its_parts_are_named(person, monkeypatch):
     person.receive(mixed)
     person.work(30)
     assert set(person.dataset.y[person.labeled]) == {"class 10", "class 11"}
-    assert person.acts <= 5
+    assert person.acts <= 5 + 4
 
 
 def test_a_small_cluster_of_no_class_is_dismissed(person, monkeypatch):
@@ -92,7 +106,7 @@ def test_a_small_cluster_of_no_class_is_dismissed(person, monkeypatch):
     person.receive(np.concatenate([noise, rest]))
     person.work(30)
     assert len(person.labeled) == 0
-    assert person.acts == 2  # to dismiss it, and to change the granularity
+    assert person.acts == 1 + 4  # to dismiss it, and to change the granularity
     assert not np.isin(noise, person.pool).any()
 
 
@@ -103,4 +117,4 @@ def test_what_the_model_recognizes_by_now_costs_nothing(person, monkeypatch):
     person.work(30)
     recognized = person.model.judge(person.dataset.X[first[30:36]], 1).accepted
     assert recognized.sum() >= 2  # fewer than 5 are left of the second cluster
-    assert person.acts == 2  # the name of the first, and another granularity
+    assert person.acts == 1 + 4  # the name of the first, and other granularities

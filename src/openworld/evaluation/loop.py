@@ -3,8 +3,8 @@
 A model knows some classes; a stream brings samples of these and of others. What is unknown is pooled and
 clustered, the person names clusters, the model learns, the stream goes on. Compared with labeling samples.
 
-An act is what the page takes one gesture for: naming a cluster, deselecting one stray, splitting a cluster in
-two, dismissing one, changing the granularity, or labeling one sample.
+An act is what the page takes one gesture for: naming a cluster, selecting all of a loose one, deselecting one
+stray, splitting a cluster in two, dismissing one, one step of the granularity, or labeling one sample.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ Indices = NDArray[np.intp]
 Row = dict[str, Any]
 
 COLUMNS = ("data", "order", "method", "round", "acts", "labeled", "measure", "value")
-FEW_STRAYS = 3  # are deselected; a cluster with more of them is split
+FEW_STRAYS = 2  # are deselected; a cluster with more of them is split
+FINER = (2, 1, 0)  # steps of the granularity at which a person looks at the pool, one after the other
 MORE_ACTS = 10  # for those who label sample by sample
 
 
@@ -154,29 +155,35 @@ class TeachesOpenWorld(Teacher):
 class NamesClusters(TeachesOpenWorld):
     """Names clusters from the top; deselects few strays, splits a cluster with many, dismisses noise."""
 
-    def work(self, n_acts: int) -> None:
-        """Go through finer clusters, which have fewer strays, then through those of the usual granularity."""
-        last = self.acts + n_acts
-        self._go_through(last, finer=1)
-        if self.acts < last:
-            self.acts += 1
-            self._go_through(last, finer=0)
+    finer = 0
 
-    def _go_through(self, last: int, finer: int) -> None:
+    def work(self, n_acts: int) -> None:
+        """Go through finer clusters, which have fewer strays, then through coarser ones."""
+        last = self.acts + n_acts
+        for finer in FINER:
+            self.acts = min(self.acts + abs(finer - self.finer), last)
+            self.finer = finer
+            if self.acts == last:
+                break
+            self._go_through(last)
+
+    def _go_through(self, last: int) -> None:
         """Cluster the pool and name, split or dismiss clusters."""
         space = PoolSpace.of(self.model)
         vectors = space.transform(self.dataset.X[self.pool])
         row_of = {sample: row for row, sample in enumerate(self.pool.tolist())}
-        found = find_clusters(vectors, self.pool, known=space.known, finer=finer).clusters
-        waiting = deque(cluster.members for cluster in found)
+        found = find_clusters(vectors, self.pool, known=space.known, finer=self.finer).clusters
+        waiting = deque((cluster.members, cluster.loose) for cluster in found)
         while waiting and self.acts < last:
-            members = self._pending(waiting.popleft())
-            if len(members) < MIN_SIZE or self._name(members, last):
+            members, loose = waiting.popleft()
+            members = self._pending(members)
+            if len(members) < MIN_SIZE or self._name(members, last, loose):
                 continue
             self.acts += 1
             if len(members) >= 2 * MIN_SIZE:
                 rows = [row_of[member] for member in members.tolist()]
-                waiting.extend(split(vectors[rows], members))  # what is clear comes first
+                # What is clear comes first.
+                waiting.extend((part, False) for part in split(vectors[rows], members))
             else:
                 self.pool = np.setdiff1d(self.pool, members)
         self._forget_recognized()
@@ -185,14 +192,15 @@ class NamesClusters(TeachesOpenWorld):
         """Return the members that the model, as it is now, does not recognize."""
         return members[~self.model.judge(self.dataset.X[members], 1).accepted]
 
-    def _name(self, members: Indices, last: int) -> bool:
+    def _name(self, members: Indices, last: int, loose: bool = False) -> bool:
         """Name the commonest class without the strays, if they are few and acts are left."""
         codes = np.unique(self.dataset.y[members], return_inverse=True)[1]
         counts = np.bincount(codes)
         n_strays = len(members) - int(counts.max())
-        if n_strays > min(FEW_STRAYS, last - self.acts - 1) or counts.max() < MIN_SIZE - 1:
+        n_acts = 1 + n_strays + loose  # nothing is selected in a loose cluster
+        if n_strays > FEW_STRAYS or self.acts + n_acts > last or counts.max() < MIN_SIZE - 1:
             return False
-        self.acts += 1 + n_strays
+        self.acts += n_acts
         self._teach(members[codes == counts.argmax()])
         return True
 
