@@ -232,6 +232,7 @@ class Database:
 
     def close(self) -> None:
         """Close all connections and release the lock of the file."""
+        self._is_open = False  # with the last connection SQLite deletes the write-ahead log
         if self._kept_connection is not None:
             self._kept_connection.close()
         self.engine.dispose()
