@@ -14,7 +14,9 @@ import pytest
 from PIL import Image
 
 import openworld
+from openworld.service.api.files import _line
 from openworld.service.app import open_world
+from openworld.service.intake import IntakeSummary
 from openworld.service.world import World
 
 
@@ -144,3 +146,9 @@ def test_a_viewer_cannot_import(serving: Any, starting: Any, tmp_path: Path) -> 
         )
     assert answer.status_code == 403
     assert world.pool.count() == 0
+
+
+def test_a_text_that_utf_8_cannot_hold_is_named_among_the_refused() -> None:
+    summary = IntakeSummary()
+    summary.refuse("\ud800 x", "surrogates not allowed")
+    assert json.loads(_line(summary, finished=True))["refusals"][0]["name"] == "? x"

@@ -167,4 +167,4 @@ def _line(summary: IntakeSummary, *, finished: bool) -> bytes:
     record["refusals"] = [{"name": name, "reason": reason} for name, reason in summary.refusals]
     if not finished:
         del record["refusals"]
-    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(record, ensure_ascii=False).encode(errors="replace") + b"\n"  # surrogates in names
