@@ -326,3 +326,23 @@ def test_an_empty_world_says_what_to_do(serve: Any, tabs: Any, tmp_path: Path) -
         tab.open("/unknowns/group?cluster=9")
         expect(page.locator(".empty")).to_contain_text("There is no cluster 9")
         tab.context.close()
+
+
+SOURCES = """
+window.sources = [];
+window.EventSource = class extends EventSource { constructor(url) { super(url); sources.push(this); } };
+"""
+
+
+def test_new_clusters_do_not_call_a_person_back_who_goes_to_another_page(site: Any, tabs: Any) -> None:
+    tab = tabs(site)
+    tab.page.add_init_script(SOURCES)
+    page = tab.open("/")
+    tab.ready()
+    page.evaluate("""() => {
+      window.same = true;
+      dispatchEvent(new Event("beforeunload")); // as when a link is followed
+      sources.at(-1).dispatchEvent(new MessageEvent("clusters", { data: "{}" }));
+    }""")
+    page.wait_for_timeout(500)  # in which it would load again
+    assert page.evaluate("window.same")

@@ -2,9 +2,9 @@
 
 import { connect } from "./connection.js";
 
-const PAUSE = 300, LOOK_AGAIN = 2000;
+const PAUSE = 300, LOOK_AGAIN = 2000, LEAVING = 10000;
 
-let timer = null, refreshing = null;
+let timer = null, refreshing = null, left = -Infinity;
 
 /** Tell the parts of the page that show a state, at most some times a second. */
 function soon(...names) {
@@ -22,6 +22,7 @@ export function listen() {
     on("clusters", refreshClusters);
     on("clustering", showClustering);
   });
+  addEventListener("beforeunload", () => { left = performance.now(); });
   addEventListener("pageshow", event => { if (event.persisted) location.reload(); });
 }
 
@@ -47,7 +48,8 @@ function refreshClusters() {
   const importing = document.querySelector("#import-progress:not([hidden])");  // a reload would end it
   const listed = document.querySelector("#grid[data-kind=clusters], main > .empty") && location.pathname === "/" && !importing;
   const busy = document.querySelector('#grid [aria-selected="true"], .toast, dialog[open], input:focus');
+  const leaving = performance.now() - left < LEAVING;  // a reload would cancel the way to the next page
   clearTimeout(refreshing);
-  if (listed && (busy || scrollY > 100)) refreshing = setTimeout(refreshClusters, LOOK_AGAIN);
+  if (listed && (busy || leaving || scrollY > 100)) refreshing = setTimeout(refreshClusters, LOOK_AGAIN);
   else if (listed) location.reload();
 }
