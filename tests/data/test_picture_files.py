@@ -69,7 +69,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no pictures found.*pictures of each class into a sub-folder"):
+    with pytest.raises(DataError, match=r"no pictures found.*the pictures of each class into a sub-folder"):
         open_source(tmp_path)
     with pytest.raises(FileNotFoundError, match="no such file or folder"):
         open_source(tmp_path / "missing")

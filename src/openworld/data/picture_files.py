@@ -31,8 +31,8 @@ def folder(path: Path) -> Source:
     names = picture_names(path)
     if not names:
         raise DataError(
-            f"{path}: no pictures found. For openworld fit, put the pictures of each class into a "
-            "sub-folder; openworld recognize finds pictures at any depth."
+            f"{path}: no pictures found at any depth. To fit, put the pictures of each class into a "
+            "sub-folder; other commands need no sub-folders."
         )
 
     def items() -> Iterator[Item]:
