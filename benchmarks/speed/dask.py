@@ -110,18 +110,7 @@ def main() -> None:
     for name in one:
         cells = [f"{seconds:.1f}" for seconds in (*one[name], *two[name])]
         print(f"| {name} | {' | '.join(cells[:-1])} and {cells[-1]} |")
-    print(f"2 workers are {one['together'][0] / two['together'][0]:.2f} times as fast as 1 by the clock,")
-    print(f"{_processor_time(one) / _processor_time(two):.2f} times by processor time on free cores.")
-
-
-def _processor_time(found: dict[str, list[float]]) -> float:
-    """Return what a fit takes if the workers share their work evenly and nobody waits for a core.
-
-    In the steps that the workers do, the client's process runs Dask's event loops beside them.
-    """
-    of_client = sum(client for name, (_, client, *_) in found.items() if name.endswith("(client)"))
-    workers = found["together"][2:]
-    return of_client + sum(workers) / len(workers)
+    print(f"2 workers are {one['together'][0] / two['together'][0]:.2f} times as fast as 1 by the clock.")
 
 
 if __name__ == "__main__":
