@@ -262,7 +262,7 @@ def _release_locks(connection: Connection) -> None:
 
 
 def _existing_file(url: URL) -> URL:
-    """Return the URL of an SQLite file with which it is opened, but never created anew."""
+    """Return the URL of an SQLite file that opens it only if it exists."""
     path = quote(Path(str(url.database)).absolute().as_posix())
     return url.set(database=f"file:{path}", query={**url.query, "mode": "rw", "uri": "true"})
 
