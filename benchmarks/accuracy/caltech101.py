@@ -50,7 +50,7 @@ from openworld.features import (
 )
 from openworld.features.cache import FeatureCache
 from openworld.features.decode import decode
-from openworld.features.extraction import extract
+from openworld.features.extraction import extract_batches
 from openworld.features.extractor import Kind
 from openworld.features.word_file import WordHistograms
 
@@ -168,8 +168,8 @@ def extractor_of(data: str, starting: list[Item], order: int) -> Extractor:
 
 def features(pictures: list[Item], extractor: Extractor) -> NDArray[np.float32]:
     with FeatureCache() as cache:
-        found = extract(pictures, extractor, cache=cache, on_error="stop")
-    return found.X
+        batches = extract_batches(pictures, extractor, cache=cache, on_error="stop")
+        return np.concatenate([batch.X for batch in batches])
 
 
 def played(

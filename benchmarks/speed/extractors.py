@@ -20,7 +20,7 @@ from benchmarks.speed.descriptors import SIDES, Picture, baseline, opencv_sift, 
 from benchmarks.speed.measure import best_times
 from openworld.features import HOG, LBP, DenseSIFT, Descriptor, Extractor, VisualWords, load_extractor
 from openworld.features.efficientnet import NETWORKS, read_weights
-from openworld.features.extraction import extract
+from openworld.features.extraction import extract_batches
 from openworld.features.preparation import Preparation
 from openworld.features.torch_weights import read_tensors
 from openworld.features.word_file import WordHistograms
@@ -114,8 +114,8 @@ def measure(
 ) -> None:
     items = jpegs(side)
     actions: list[Callable[[], object]] = [
-        lambda: extract(items, extractor, workers=1, batch_size=8),
-        lambda: extract(items, extractor, workers=2, batch_size=8),
+        lambda: list(extract_batches(items, extractor, workers=1, batch_size=8)),
+        lambda: list(extract_batches(items, extractor, workers=2, batch_size=8)),
     ]
     times = best_times(actions + ([] if baseline_action is None else [baseline_action]), repeats=REPEATS)
     one, two = (COUNT / time for time in times[:2])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
 
+import benchmarks
 import pytest
 from benchmarks.accuracy import discovery_tables, leaderboard, paper_tables
 from benchmarks.accuracy.few_shot_tables import DATA, FewShot
@@ -14,6 +17,15 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # the scripts read and write below the current folder
+
+
+@pytest.mark.parametrize(
+    "name",
+    [found.name for found in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.") if not found.ispkg],
+)
+def test_every_benchmark_finds_what_it_imports(name):
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
 
 
 @pytest.mark.parametrize(
