@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
@@ -91,6 +92,18 @@ def test_the_environment_sets_another_number_of_arenas(monkeypatch):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
     service_server.limit_arenas()
     library.mallopt.assert_not_called()
+
+
+def test_what_the_server_starts_with_is_exempt_from_garbage_collection(settings_of, monkeypatch):
+    """Collecting it takes 80 ms, in which nobody is answered."""
+    monkeypatch.setattr(service_server, "_set_up_process", Mock())
+    monkeypatch.setattr(service_server._Server, "run", lambda server: frozen.append(gc.get_freeze_count()))
+    frozen = [gc.get_freeze_count()]
+    try:
+        serve(settings_of(port=0, features=3), print)
+        assert frozen[1] > frozen[0] + 10_000
+    finally:
+        gc.unfreeze()
 
 
 def test_clients_end_idle_connections_before_the_server_does(settings_of):

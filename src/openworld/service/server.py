@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import gc
 import logging
 import os
 import signal
@@ -80,6 +81,7 @@ def serve(
         check_may_listen(settings, world)
         app = create_app(world, settings)
         app.state.service.inputs.prepare()
+        freeze_objects()
         with alongside(app.state.service):
             _Server(_config(app, settings), app.state.service, say).run()
 
@@ -103,6 +105,15 @@ def limit_arenas() -> None:
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries do not have it
         if mallopt is not None:
             mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+def freeze_objects() -> None:
+    """Exempt what exists now, and lives as long as the server, from garbage collection.
+
+    A collection stops all threads while it looks at every object, and there are hundreds of thousands.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def check_port(settings: ServiceSettings) -> None:
@@ -223,7 +234,9 @@ def application() -> FastAPI:
     settings = load_settings()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _set_up_process(settings)
-    return create_app(open_world(settings), settings, close_world=True)
+    app = create_app(open_world(settings), settings, close_world=True)
+    freeze_objects()
+    return app
 
 
 def _end_with_parent() -> None:
