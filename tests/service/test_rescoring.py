@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,3 +64,12 @@ def test_samples_that_cannot_be_judged_for_a_while_are_judged_later(
     rescorer.rescore(ids)
     assert judged.wait(300)
     assert attempts == [ids, ids]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there have threads priorities of their own")
+def test_rescoring_has_a_lower_priority_than_recognition(world: World) -> None:
+    assert world.rescorer.wait(timeout=300) is not None
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    thread = world.rescorer._thread.native_id
+    assert thread is not None
+    assert os.getpriority(os.PRIO_PROCESS, thread) == min(own + 10, 19)

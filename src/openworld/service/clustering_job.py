@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from openworld.discovery import Canceled, Cluster, PoolMap, PoolSpace, find_clusters, map_2d, split
 from openworld.discovery.clusters import MIN_SIZE
 from openworld.recognition.blas import one_blas_thread
+from openworld.service.live_model import lower_priority
 from openworld.service.validation import NotFound
 from openworld.service.world import World
 from openworld.store.records import ClusterDraft, PoolFilter
@@ -121,6 +122,7 @@ class ClusteringJob:
         return {sample: (x, y, None if cluster < 0 else cluster) for sample, x, y, cluster in columns}
 
     def _run(self) -> None:
+        lower_priority()
         n_new, n_pool, ended, looked = 0, 0, -self._pause, monotonic()
         with self._world.notifications.subscribe() as subscription:
             while not self._closing.is_set():

@@ -120,7 +120,7 @@ class LiveModel:
     ) -> None:
         self._undo_bytes = undo_bytes
         self._changed = threading.Condition()
-        self._learning = ThreadPoolExecutor(1, "openworld-learning", _lower_priority)
+        self._learning = ThreadPoolExecutor(1, "openworld-learning", lower_priority)
         self._front, self._back = (_Copy(part, version, undo_bytes) for part in (model, copy(model)))
         for side in (self._front, self._back):
             side.move(0, changes)
@@ -237,11 +237,11 @@ class LiveModel:
         self._base, self._prepared = None, _NO_MOVE
 
 
-def _lower_priority() -> None:
-    """Lower the priority of this thread; only on Linux have threads priorities of their own."""
+def lower_priority() -> None:
+    """Let recognition go before what this thread does; only on Linux have threads priorities of their own."""
     if sys.platform != "linux":
         return
-    with suppress(OSError):  # where that is not allowed, it learns all the same
+    with suppress(OSError):  # where that is not allowed, it works all the same
         niceness = os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(niceness, 19))
 

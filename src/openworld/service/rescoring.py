@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
 from openworld.service.event_log import EventLog
+from openworld.service.live_model import lower_priority
 from openworld.service.notifications import Notification, Notifications
 from openworld.service.settings import WorldSettings
 from openworld.store import events, shared_values
@@ -45,9 +46,10 @@ class Rescored:
 class Rescorer:
     """A thread that keeps the pool judged by the newest version, and writes snapshots when they are due.
 
-    It judges a batch at a time and pauses as long as that took, so that recognition is hardly slowed. When a
-    new version appears it continues with that version, around to the same place, so that every sample is
-    judged. On a shared database one server does this for all; if it crashes, another takes over.
+    It judges a batch at a time and pauses as long as that took, at a lower priority, so that recognition is
+    hardly slowed. When a new version appears it continues with that version, around to the same place, so
+    that every sample is judged. On a shared database one server does this for all; if it crashes, another
+    takes over.
     """
 
     def __init__(self, log: EventLog, settings: WorldSettings, notifications: Notifications) -> None:
@@ -110,6 +112,7 @@ class Rescorer:
             self._changed.notify_all()
 
     def _run(self) -> None:
+        lower_priority()
         while True:
             with self._changed:
                 self._changed.wait_for(
