@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from openworld.features import decode as decode_module
-from openworld.features.decode import PictureError, decode
+from openworld.features.decode import decode
+from openworld.features.picture_limits import PictureError
 
 
 def stored(image, kind="PNG", **options):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 from types import SimpleNamespace
 
 import numpy as np
@@ -66,3 +68,45 @@ def test_a_preview_is_as_large_as_the_settings_say(inputs_of, settings_of):
     assert inputs._item(picture.resize((200, 100)), "b.png").preview is None
     inputs._settings = settings_of(preview_side=0)
     assert inputs._item(picture, "c.png").preview is None
+
+
+def _files(*sizes):
+    files = []
+    for n, size in enumerate(sizes):
+        file = io.BytesIO()
+        Image.new("1", size).save(file, "PNG")
+        files.append((f"{n}.png", file.getvalue()))
+    return files
+
+
+def test_the_pixels_of_all_pictures_are_counted_before_one_is_decoded(inputs_of, settings_of, monkeypatch):
+    inputs = inputs_of("pixels")
+    inputs._settings, inputs._extractor = (
+        settings_of(max_request_pixels=25_000),
+        SimpleNamespace(kind="image"),
+    )
+    monkeypatch.setattr("openworld.service.inputs.decode", lambda *_, **__: pytest.fail("was decoded"))
+    with pytest.raises(Refused, match="have 30,000 pixels; the limit is 25,000"):
+        inputs.pictures(_files(*[(100, 100)] * 3))
+    with pytest.raises(Refused, match=r"Picture 1 \(broken.png\): not a picture"):
+        inputs.pictures([*_files((10, 10)), ("broken.png", b"nothing")])
+
+
+def test_large_pictures_are_decoded_one_at_a_time_by_all_requests(inputs_of, monkeypatch):
+    inputs, at_once, most = inputs_of("pixels"), [], []
+    monkeypatch.setattr("openworld.service.inputs._LARGE", 5000)
+
+    class Slow:
+        kind = "image"
+
+        def transform(self, pictures):
+            at_once.append(1)
+            most.append(len(at_once))
+            sleep(0.01)
+            at_once.pop()
+            return np.zeros((1, 4), np.float32)
+
+    monkeypatch.setattr(inputs, "_extractor", Slow())
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(inputs.pictures, [_files((100, 100))] * 8))
+    assert max(most) == 1

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import functools
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+
+from openworld.features.picture_limits import PictureError, PictureFile, check_parts
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+T = TypeVar("T")
+
 MAX_PIXELS = 64_000_000
+MAX_SIDE = 1 << 16  # pillow takes fifty bytes for a row, and more to resize such a picture
 
 _ENOUGH = 512  # pixels of the shorter side: a JPEG of twice that or more is decoded smaller, which is faster
 _STRIP_PIXELS = 1 << 20  # of what is converted at a time in several steps
@@ -32,10 +38,6 @@ _UPRIGHT = {
 }
 
 
-class PictureError(ValueError):
-    """A file is not a picture that can be used; the message is the reason."""
-
-
 def thumbnail(data: bytes, side: int, *, quality: int) -> bytes:
     """Return a picture as a JPEG file of at most `side` pixels in each direction."""
     picture = decode(data)
@@ -54,6 +56,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
         The file: JPEG, PNG, GIF, WebP, BMP, TIFF, PPM, AVIF or JPEG 2000; HEIC if pillow-heif is installed.
     max_pixels : int, default=64_000_000
         A larger picture is refused before it is decoded: a small file can decode to one that fills memory.
+        Of WebP and JPEG 2000, half as many: their decoders take twice the memory.
 
     Returns
     -------
@@ -67,6 +70,19 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
     PictureError
         If the file is empty, truncated, too large or not a picture; the message says which.
     """
+    return _upright(*_read(data, max_pixels, _decoded))
+
+
+def count_pixels(data: bytes, *, max_pixels: int = MAX_PIXELS) -> int:
+    """Return the pixels of a picture by its header; raise as `decode` if it is too large or not a picture.
+
+    Those of WebP and JPEG 2000 count twice.
+    """
+    return _read(data, max_pixels, _weight)
+
+
+def _read(data: bytes, max_pixels: int, look: Callable[[Image], T]) -> T:
+    """Return what `look` finds in a picture that was opened but not decoded, and that is not too large."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
@@ -74,20 +90,45 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
     if not data:
         raise PictureError("the file is empty")
     try:
-        with Image.open(io.BytesIO(data), formats=_known_formats()) as image:
-            width, height = image.size
-            if width * height > max_pixels:
-                raise PictureError(f"{width} x {height} pixels are more than the {max_pixels:,} allowed")
-            shorter = min(width, height)
-            image.draft(None, (width * _ENOUGH // shorter, height * _ENOUGH // shorter))
-            image.load()
-            return _upright(_rgb(image), _orientation(image))
+        check_parts(data)
+        file = PictureFile(data)
+        with Image.open(file, formats=_known_formats()) as image:
+            file.expect_pixels()
+            _check_size(image, max_pixels)
+            return look(image)
     except PictureError:
         raise
     except UnidentifiedImageError as error:
         raise PictureError(_missing_reader(data) or "not a picture of a known format") from error
     except Exception as error:  # pillow raises many kinds of errors on damaged files
         raise PictureError(f"not a picture that can be read ({error})") from error
+
+
+def _check_size(image: Image, max_pixels: int) -> None:
+    size = f"{image.width} x {image.height} pixels"
+    if max(image.size) > MAX_SIDE:
+        raise PictureError(f"of {size}, no side can have more than {MAX_SIDE:,}")
+    if _weight(image) > max_pixels:
+        most = max_pixels // (1 + _is_heavy(image))
+        raise PictureError(f"{size} are more than the {most:,} allowed in {image.format}")
+
+
+def _is_heavy(image: Image) -> bool:
+    return image.format in ("WEBP", "JPEG2000")
+
+
+def _weight(image: Image) -> int:
+    return (1 + _is_heavy(image)) * image.width * image.height
+
+
+def _decoded(image: Image) -> tuple[Image, int]:
+    """Return a picture in RGB, and its orientation; what else was decoded is released."""
+    shorter = min(image.size)
+    image.draft(None, (image.width * _ENOUGH // shorter, image.height * _ENOUGH // shorter))
+    image.load()
+    picture, orientation = _rgb(image), _orientation(image)
+    picture.info.clear()  # a comment would be written to every thumbnail, or be too long for it
+    return picture, orientation
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.formparsers import MultiPartParser
 
 from openworld._version import __version__
 from openworld.features.extractor import load_extractor
@@ -50,6 +51,9 @@ _SECURITY_SCHEMES = {
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
 }
+
+
+MultiPartParser.spool_max_size = 1 << 14  # larger files wait on the disk until it is their turn
 
 
 def open_world(settings: ServiceSettings, model: Any = None) -> World:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import structlog
 from anyio import CapacityLimiter, to_thread
 from numpy.typing import NDArray
 
-from openworld.features.decode import PictureError, decode
+from openworld.features.decode import count_pixels, decode
 from openworld.features.extractor import (
     Extractor,
     ExtractorId,
@@ -22,6 +23,7 @@ from openworld.features.extractor import (
     load_extractor,
     require_same,
 )
+from openworld.features.picture_limits import PictureError
 from openworld.service.settings import ServiceSettings
 from openworld.service.validation import Conflict, Refused
 from openworld.service.world import World
@@ -34,7 +36,8 @@ THUMBNAIL_SIDE = 256
 
 _log = structlog.get_logger("openworld.inputs")
 
-_REQUESTS_AT_ONCE = 2  # with pictures: each may take 300 MB, and all processors
+_REQUESTS_AT_ONCE = 2  # with pictures
+_LARGE = 16_000_000  # pixels
 _NO_SAMPLES = "No samples were given."
 
 Features = NDArray[np.floating[Any]]
@@ -46,7 +49,7 @@ class Inputs:
     def __init__(self, world: World, settings: ServiceSettings) -> None:
         self._world, self._settings = world, settings
         self._extractor: Extractor | None = None
-        self._lock = threading.Lock()
+        self._lock, self._large = threading.Lock(), threading.Lock()
         self.turns = CapacityLimiter(_REQUESTS_AT_ONCE)
 
     def prepare(self) -> None:
@@ -86,30 +89,43 @@ class Inputs:
             )
 
     async def pictures_in_turn(
-        self, files: Sequence[tuple[str | None, bytes]]
+        self, files: Sequence[tuple[str | None, BinaryIO]]
     ) -> tuple[Features, list[SampleContent]]:
-        """Return the features of picture files, in a thread; a few requests at a time."""
-        return await to_thread.run_sync(self.pictures, files, limiter=self.turns)
+        """Return the features of picture files, in a thread; a few requests at a time.
+
+        The files are read when it is their turn: until then they take no memory.
+        """
+
+        def read() -> tuple[Features, list[SampleContent]]:
+            return self.pictures([(name, file.read()) for name, file in files])
+
+        return await to_thread.run_sync(read, limiter=self.turns)
 
     def pictures(self, files: Sequence[tuple[str | None, bytes]]) -> tuple[Features, list[SampleContent]]:
         """Return the features of picture files, given as names and bytes."""
-        extractor, most = self._require("image"), self._settings.max_request_pixels
-        features, items, n_pixels = [], [], 0
-        for position, (name, data) in enumerate(files):  # one by one: decoded, one may take 100 MB
-            try:
-                picture = decode(data, max_pixels=self._settings.max_pixels)
-            except PictureError as error:
-                raise Refused(f"Picture {position} ({name or 'no name'}): {error}.") from error
-            n_pixels += picture.width * picture.height
-            if n_pixels > most:
-                raise Refused(
-                    f"The pictures have more than {most:,} pixels up to number {position}: send fewer."
-                )
-            features.append(extractor.transform([picture]))
-            items.append(self._item(picture, name))
-        if not items:
+        if not files:
             raise Refused(_NO_SAMPLES)
+        extractor, most = self._require("image"), self._settings.max_request_pixels
+        sizes = [self._pixels(position, name, data) for position, (name, data) in enumerate(files)]
+        if sum(sizes) > most:
+            raise Refused(f"The pictures have {sum(sizes):,} pixels; the limit is {most:,}. Send fewer.")
+        features, items = [], []
+        for position, ((name, data), n_pixels) in enumerate(zip(files, sizes, strict=True)):
+            with self._large if n_pixels > _LARGE else nullcontext():  # one by one: it may take 300 MB
+                try:
+                    picture = decode(data, max_pixels=self._settings.max_pixels)
+                except PictureError as error:
+                    raise _refused(position, name, error) from error
+                features.append(extractor.transform([picture]))
+                items.append(self._item(picture, name))
+                del picture
         return np.concatenate(features), items
+
+    def _pixels(self, position: int, name: str | None, data: bytes) -> int:
+        try:
+            return count_pixels(data, max_pixels=self._settings.max_pixels)
+        except PictureError as error:
+            raise _refused(position, name, error) from error
 
     def _item(self, picture: Image, name: str | None) -> SampleContent:
         """Return what is stored of a picture: a thumbnail and, where that is smaller, a preview."""
@@ -146,6 +162,10 @@ class Inputs:
         extractor = load_extractor(self._settings.extractor)
         require_same(wanted, extractor.id)
         return extractor
+
+
+def _refused(position: int, name: str | None, error: PictureError) -> Refused:
+    return Refused(f"Picture {position} ({name or 'no name'}): {error}.")
 
 
 def scaled(picture: Image, side: int = THUMBNAIL_SIDE) -> bytes:

@@ -10,6 +10,7 @@ from PIL import Image
 
 from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.features.extractor import load_extractor
+from openworld.service.validation import Refused
 from openworld.service.world import World
 
 NPY = "/v1/recognize.npy"
@@ -283,6 +284,18 @@ def test_files_that_are_no_pictures_are_refused(picture_client):
     many = [("files", b"x")] * 65
     assert picture_client.post("/v1/recognize/images", files=many).status_code == 413
     assert picture_client.post("/v1/recognize", json={"texts": ["a"]}).status_code == 409
+
+
+def test_pictures_wait_on_the_disk_until_it_is_their_turn(picture_client, monkeypatch):
+    inputs, files = picture_client.app.state.service.inputs, []
+
+    async def look(given):
+        files.extend(file for _, file in given)
+        raise Refused("looked")
+
+    monkeypatch.setattr(inputs, "pictures_in_turn", look)
+    picture_client.post("/v1/recognize/images", files={"files": bytes(100_000)})
+    assert files[0]._rolled  # of SpooledTemporaryFile: no longer in memory
 
 
 def test_a_picture_with_too_many_pixels_is_refused(picture_client):

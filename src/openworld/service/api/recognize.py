@@ -166,8 +166,7 @@ async def _samples(
 
 async def _pictures(files: list[UploadFile], service: ServiceState) -> tuple[Any, list[SampleContent]]:
     check_batch(len(files), service.settings.max_images)
-    read = [(printable(file.filename), await file.read()) for file in files]
-    return await service.inputs.pictures_in_turn(read)
+    return await service.inputs.pictures_in_turn([(printable(file.filename), file.file) for file in files])
 
 
 def printable(name: str | None) -> str | None:

@@ -66,8 +66,7 @@ async def picture(
     request: Request, file: Annotated[UploadFile, File()], remember: Remember = False, label: Label = ""
 ) -> HTMLResponse:
     """Recognize a picture."""
-    files = [(file.filename, await file.read())]
-    features, items = await get_state(request).inputs.pictures_in_turn(files)
+    features, items = await get_state(request).inputs.pictures_in_turn([(file.filename, file.file)])
     return await run_in_threadpool(_answer, request, features, items[0], remember, label)
 
 
