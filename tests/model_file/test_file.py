@@ -1043,6 +1043,27 @@ def test_a_model_that_cannot_predict_is_refused(path):
         load(path)
 
 
+def test_values_that_would_overflow_later_are_refused(tmp_path):
+    """Each loaded and predicted, until the model learned a class or forgot one."""
+    path = tmp_path / "model.ow"
+    model = OpenWorldRecognizer(n_lifted=0, learn_unknowns=True).fit(X, CODES)
+    model.learn_unknown(X[:2] - 9)
+    save(model, path, exact=True)
+    document, arrays = parts(path)
+    arrays["scatter_rows"] = np.zeros((1, 4))
+    largest = {"scatter_rows": 1e150, "scatter": 1e150, "sums": 1e150, "length_sums": 1e150, "counts": 1e38}
+    largest |= {"length_scatter": 1e150, "metric.map": 1e30, "metric.centre": 1e30, "vectors": 1e30}
+    loaded = []
+    for name, value in largest.items():
+        forge(path, document, {**arrays, name: np.full_like(arrays[name], value)})
+        try:
+            load(path)
+        except ModelFileError:
+            continue
+        loaded.append(name)
+    assert loaded == []
+
+
 def test_an_array_of_a_type_that_numpy_lacks(sound, path):
     document, arrays = parts(sound)
     text = json.dumps(document)

@@ -175,5 +175,9 @@ def _restore_tau(tau: Any) -> Any:
 def _restore_calibration(calibration: Document | None) -> Calibration | None:
     if calibration is None:
         return None
-    tau = float(calibration.pop("tau"))
-    return Calibration(tau, **{name: tuple(map(float, values)) for name, values in calibration.items()})
+    tau = require_number(calibration.pop("tau"), "calibration")
+    curves = {
+        name: tuple(require_number(value, "calibration") for value in values)
+        for name, values in calibration.items()
+    }
+    return Calibration(tau, **curves)

@@ -78,7 +78,7 @@ def restore(document: Document, arrays: Arrays) -> Any:
     labels = unpack_labels(document["classes"])
     require(len(set(labels)) == len(labels), "classes")
     require(as_array(labels).tolist() == labels, "classes")  # numpy drops NUL at the end of a text
-    counts = require_floats(arrays["counts"], (len(labels),), "counts")
+    counts = require_floats(arrays["counts"], (len(labels),), "counts", most=2.0**53)
     require(bool(np.all(counts > 0)), "counts")
     parameters = dict(document["parameters"])
     parameters["unknown_label"] = unpack_label(parameters["unknown_label"])

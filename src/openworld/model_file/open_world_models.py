@@ -46,6 +46,11 @@ from openworld.recognition.adaptive.scoring import ScoringModel, by_row, sorted_
 from openworld.recognition.adaptive.scoring_index import ScoreIndex
 from openworld.recognition.class_sums import PooledScatter
 
+# Bounds of what learning can make, so that no product overflows later: of a sample, of its representation (a
+# direction, a lifted one, or a million deviations), and of the metric's map and all that it has mapped.
+_SAMPLE = float(np.finfo(np.float32).max)
+_REPRESENTED = 1e9
+_MAPPED = 1e18
 _PREPROCESSING = "preprocessing"  # with which the names of its arrays begin
 # Arrays of the state with one value for each class, in the order of the sorted labels.
 SORTED_BY_LABEL = ("rows", "penalties", "factors", "radii")
@@ -180,10 +185,14 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     metric.statistics_, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
     if labels:
         n_classes, n_dimensions = len(labels), metric.representation_.n_dimensions
-        sums = require_floats(arrays["sums"], (n_classes, n_dimensions), "sums")
-        scatter = _restore_scatter(arrays, n_dimensions)
-        length_sums = require_floats(arrays["length_sums"], (n_classes,), "lengths")
-        length_scatter = require_floats(arrays["length_scatter"], (n_classes,), "lengths")
+        most = _REPRESENTED * counts[:, np.newaxis]
+        sums = require_floats(arrays["sums"], (n_classes, n_dimensions), "sums", most=most)
+        scatter = _restore_scatter(arrays, n_dimensions, float(counts.sum()))
+        most = _SAMPLE * n_features * counts
+        length_sums = require_floats(arrays["length_sums"], (n_classes,), "lengths", most=most)
+        length_scatter = require_floats(
+            arrays["length_scatter"], (n_classes,), "lengths", most=_SAMPLE * most
+        )
         require(bool(np.all(length_sums >= 0) and np.all(length_scatter >= 0)), "lengths")
         metric.statistics_ = ClassStatistics.restore(labels, counts, sums, "pooled", scatter)
         lengths = ClassStatistics.restore(
@@ -202,7 +211,7 @@ def _restore_starting(
 ) -> ColdStartRecognizer:
     """Return a recognizer that knows too little to recognize anything."""
     require(isinstance(model, ColdStartRecognizer) and len(labels) < FEWEST_CLASSES, "state")
-    require_floats(samples, (int(counts.sum()), n_features), "starting")
+    require_floats(samples, (int(counts.sum()), n_features), "starting", most=_SAMPLE)
     starting: ColdStartRecognizer = model.start(n_features)
     if labels:
         starting.memory_.add(samples, np.repeat(np.array(labels, dtype=object), counts.astype(np.intp)))
@@ -237,7 +246,7 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
     if seed is not None:
         require_whole(seed, "metric")
     if standardize:
-        mean = require_floats(arrays["metric.mean"], (n_features,), "metric")
+        mean = require_floats(arrays["metric.mean"], (n_features,), "metric", most=_SAMPLE)
         scale = require_floats(arrays["metric.scale"], (n_features,), "metric")
         require(bool(np.all(scale > 0)), "metric")
     length = require_number(document["length"], "metric", np.finfo(np.float64).tiny)
@@ -248,7 +257,7 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
         shape = (n_features + standardize, n_lifted)
         rows = arrays["metric.rows"]
         require(rows.dtype in (np.float16, np.float32), "metric")
-        require_floats(rows, shape, "metric", rows.dtype)
+        require_floats(rows, shape, "metric", rows.dtype, most=_REPRESENTED / (n_features + 1))
         representation = representation.with_rows(rows.astype(np.float32))
     power = require_number(document.get("power", 1.0), "metric", 0)
     metric = AdaptiveMetric(
@@ -260,15 +269,17 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
     return metric
 
 
-def _restore_scatter(arrays: Arrays, n_dimensions: int) -> PooledScatter:
+def _restore_scatter(arrays: Arrays, n_dimensions: int, n_samples: float) -> PooledScatter:
     matrix, rows = arrays["scatter"], arrays.get("scatter_rows", np.empty((0, n_dimensions)))
+    most = _REPRESENTED**2 * n_samples
     if matrix.ndim == 2:  # up to format 2
-        require_floats(matrix, (n_dimensions, n_dimensions), "scatter")
+        require_floats(matrix, (n_dimensions, n_dimensions), "scatter", most=most)
     else:
-        lower = unpack_triangle(matrix, n_dimensions, "scatter").astype(np.float64)
+        lower = unpack_triangle(matrix, n_dimensions, "scatter", most).astype(np.float64)
         matrix = lower + np.tril(lower, -1).T
     require(bool(np.all(matrix.diagonal() >= 0)), "scatter")
-    return PooledScatter(require_floats(rows, (len(rows), n_dimensions), "scatter"), np.array(matrix))
+    require_floats(rows, (len(rows), n_dimensions), "scatter", most=most**0.5)
+    return PooledScatter(rows, np.array(matrix))
 
 
 def _restore_whitening(document: Document, arrays: Arrays, metric: AdaptiveMetric) -> Whitening:
@@ -278,12 +289,13 @@ def _restore_whitening(document: Document, arrays: Arrays, metric: AdaptiveMetri
         require(len(metric.statistics_) > 0, "metric")
         whitening_map = Whitening.of(metric.statistics_, metric.power).map
     elif stored.ndim == 2:  # up to format 2
-        whitening_map = require_floats(stored, (n_dimensions, n_dimensions), "metric", np.float32)
+        shape = (n_dimensions, n_dimensions)
+        whitening_map = require_floats(stored, shape, "metric", np.float32, _MAPPED)
     else:
         require(stored.dtype == np.float32, "metric")
-        whitening_map = np.ascontiguousarray(unpack_triangle(stored, n_dimensions, "metric").T)
+        whitening_map = np.ascontiguousarray(unpack_triangle(stored, n_dimensions, "metric", _MAPPED).T)
     return Whitening(
-        require_floats(arrays["metric.centre"], (n_dimensions,), "metric", np.float32),
+        require_floats(arrays["metric.centre"], (n_dimensions,), "metric", np.float32, _REPRESENTED),
         whitening_map,
         require_number(document["shrinkage"], "metric", 0),
         require_number(document.get("per_sample", 0.0), "metric", 0),
@@ -301,7 +313,7 @@ def _restore_reservoir(
     total = require_whole(document["total"], "reservoir")
     dtype = document["dtype"]
     require(dtype in ("float32", "float64"), "reservoir")
-    samples = unpack_zeros(arrays, "reservoir", (int(of_class.sum()), n_features), dtype)
+    samples = unpack_zeros(arrays, "reservoir", (int(of_class.sum()), n_features), dtype, _SAMPLE)
     reservoir = Reservoir(size, total, dtype)
     reservoir.add(samples, np.repeat(np.array(labels, dtype=object), of_class))
     return reservoir
@@ -321,7 +333,7 @@ def _restore_state(
     n_rows = len(vectors)
     require(rows.dtype == np.int64 and rows.shape == (n_classes,), "state")
     require(len(np.unique(rows)) == n_classes and rows.min() >= 0 and rows.max() < n_rows, "state")
-    require_floats(vectors, (n_rows, metric.representation_.n_dimensions), "state", np.float32)
+    require_floats(vectors, (n_rows, metric.representation_.n_dimensions), "state", np.float32, _MAPPED)
     penalties = require_floats(arrays["penalties"], (n_classes,), "state", np.float32)
     factors = np.ones_like(penalties) if old else arrays["factors"]
     require_floats(factors, (n_classes,), "state", np.float32)

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from openworld.index import Training
 from openworld.recognition import F1, FalseAcceptRate, KnownRecall, MinOpenWorldError
@@ -69,14 +69,19 @@ def require(sound: bool, what: str) -> None:
 
 
 def require_floats(
-    array: NDArray[Any], shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float64
+    array: NDArray[Any],
+    shape: tuple[int, ...],
+    what: str,
+    dtype: DTypeLike = np.float64,
+    most: ArrayLike = _LARGEST,
 ) -> NDArray[Any]:
-    """Return the array if it has this shape and type and every value can be squared and summed.
+    """Return the array if it has this shape and type and no value is larger than `most`, or not a number.
 
-    The values of an array that is mapped from a file are not looked at: that would read the whole file.
+    By default every value can be squared and summed. The values of an array that is mapped from a file are
+    not looked at: that would read the whole file.
     """
     require(array.dtype == dtype and array.shape == shape, what)
-    most = min(_LARGEST, float(np.finfo(dtype).max))
+    most = np.minimum(most, float(np.finfo(dtype).max))
     require(isinstance(array, np.memmap) or bool(np.all(np.abs(array) <= most)), what)  # NaN fails, too
     return array
 
@@ -114,10 +119,10 @@ def pack_triangle(matrix: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     return np.asarray(matrix[np.tril_indices(len(matrix))], dtype=dtype)
 
 
-def unpack_triangle(packed: NDArray[Any], size: int, what: str) -> NDArray[Any]:
+def unpack_triangle(packed: NDArray[Any], size: int, what: str, most: float) -> NDArray[Any]:
     """Return the lower triangular matrix that was packed in float32 or float64."""
     require(packed.dtype in (np.float32, np.float64), what)
-    require_floats(packed, (size * (size + 1) // 2,), what, packed.dtype)
+    require_floats(packed, (size * (size + 1) // 2,), what, packed.dtype, most)
     matrix = np.zeros((size, size), dtype=packed.dtype)
     matrix[np.tril_indices(size)] = packed
     return matrix
@@ -131,16 +136,18 @@ def pack_zeros(name: str, array: NDArray[Any]) -> Arrays:
     return {name: array[present], f"{name}.present": np.packbits(present)}
 
 
-def unpack_zeros(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+def unpack_zeros(
+    arrays: Arrays, name: str, shape: tuple[int, ...], dtype: DTypeLike, most: float
+) -> NDArray[Any]:
     """Return the array of this shape that was packed."""
     stored, packed = arrays[name], arrays.get(f"{name}.present")
     if packed is None:
-        return require_floats(stored, shape, name, dtype)
+        return require_floats(stored, shape, name, dtype, most)
     size = math.prod(shape)
     require(packed.dtype == np.uint8 and packed.shape == (-(-size // 8),), name)
     present = np.unpackbits(packed, count=size).astype(bool)
     array = np.zeros(size, dtype=dtype)
-    array[present] = require_floats(stored, (int(np.count_nonzero(present)),), name, dtype)
+    array[present] = require_floats(stored, (int(np.count_nonzero(present)),), name, dtype, most)
     return array.reshape(shape)
 
 
