@@ -283,6 +283,31 @@ def test_data_that_cannot_be_served(run, folder):
     assert "Run openworld import lines.txt first" in run.message
     run("serve", "--features", "3", "--extractor", "ngrams", "--database", "sqlite:///both.db", code=1)
     assert "not both" in run.message
+    assert list(folder.glob("*.db*")) == []
+
+
+def test_a_refused_start_leaves_no_new_database(run, folder, monkeypatch):
+    """It was left with a first model, and the next start with another model was refused."""
+    run("serve", "--extractor", "none-such", code=1)
+    assert "none-such" in run.message
+    model = NearestNonOutlier(EuclideanMetric(standardize=False), tau=2.0).fit(X, ["a", "a", "b", "b"])
+    model.extractor_ = {"name": "efficientnet-lite0", "version": "1", "weights": "w", "preprocessing": "p"}
+    save(model, "pictures.ow")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    run("serve", "pictures.ow", code=1)
+    assert "takes pictures or texts" in run.message
+    assert list(folder.glob("*.db*")) == []
+
+
+def test_a_refused_start_leaves_an_old_database(run, folder):
+    with World.open("sqlite:///openworld.db", "model.ow"):
+        pass
+    before = (folder / "openworld.db").read_bytes()
+    other = NearestNonOutlier(EuclideanMetric(standardize=False), tau=9.0).fit(X, ["a", "a", "b", "b"])
+    save(other, "other.ow")
+    run("serve", "other.ow", code=1)
+    assert "created with another model" in run.message
+    assert (folder / "openworld.db").read_bytes() == before
 
 
 def test_exports_of_a_damaged_file_have_what_can_be_read(run, folder):

@@ -80,7 +80,11 @@ def serve(
     with open_world(settings, model) as world:
         check_may_listen(settings, world)
         app = create_app(world, settings)
-        app.state.service.inputs.prepare()
+        try:
+            app.state.service.inputs.prepare()
+        except Refused:
+            world.close(remove_if_new=True)
+            raise
         freeze_objects()
         with alongside(app.state.service):
             _Server(_config(app, settings), app.state.service, say).run()

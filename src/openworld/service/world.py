@@ -73,14 +73,14 @@ class World:
         self._database = Database(url, create=base_model is not None)
         self.notifications = Notifications()
         try:
+            if alone:
+                self._database.lock()
             if callable(base_model) and not _has_model(self._database):
                 first = _model_bytes(base_model())
             _store_first_model(self._database, first)
-            if alone:
-                self._database.lock()
             log = self.event_log = EventLog(self._database, settings, self.notifications)
         except BaseException:
-            self._database.close()
+            self._database.close(remove_if_new=True)
             raise
         self.model = log.model
         self.pool = UnknownPool(self._database)
@@ -121,12 +121,15 @@ class World:
         """Raise unless the database can be used."""
         self._database.check()
 
-    def close(self) -> None:
-        """Finish the work in progress and close the database; nothing acknowledged is lost without it."""
+    def close(self, *, remove_if_new: bool = False) -> None:
+        """Finish the work in progress and close the database; nothing acknowledged is lost without it.
+
+        With `remove_if_new`, an SQLite file that this world has created is removed.
+        """
         self.replicas.close()
         self.recognition.close()
         self.rescorer.close()
-        self._database.close()
+        self._database.close(remove_if_new=remove_if_new)
 
     def __enter__(self) -> Self:
         return self

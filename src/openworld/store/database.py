@@ -230,13 +230,15 @@ class Database:
             finally:
                 _release_locks(connection)
 
-    def close(self) -> None:
-        """Close all connections and release the lock of the file."""
+    def close(self, *, remove_if_new: bool = False) -> None:
+        """Close all connections and release the lock of the file, which is removed if it is new and asked."""
         self._is_open = False  # with the last connection SQLite deletes the write-ahead log
         if self._kept_connection is not None:
             self._kept_connection.close()
         self.engine.dispose()
         if self._file is not None:
+            if remove_if_new:
+                self._file.remove_if_new()
             self._file.release()
 
 

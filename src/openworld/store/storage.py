@@ -59,8 +59,10 @@ class SqliteFile:
         self._path, self._lock_path = Path(path), Path(f"{path}.lock")
         self._identity: list[tuple[int, int] | None] = []
         self._lock: IO[str] | None = None
+        self._is_new = False
         try:  # private, as it holds personal data and a secret
             os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+            self._is_new = True
         except FileExistsError:
             pass
         except OSError as error:
@@ -124,6 +126,12 @@ class SqliteFile:
     def _current_identity(self) -> list[tuple[int, int] | None]:
         """Return device and inode of both files, None for one that does not exist."""
         return [_identity(path) for path in (self._path, f"{self._path}-wal")]
+
+    def remove_if_new(self) -> None:
+        """Remove the file if this process has created it and no other can have opened it since."""
+        if self._is_new and self._lock is not None:
+            for path in (self._path, f"{self._path}-wal", f"{self._path}-shm", self._lock_path):
+                Path(path).unlink(missing_ok=True)
 
     def release(self) -> None:
         """Release the lock."""
