@@ -1,12 +1,18 @@
+import warnings
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from openworld import NearestClassMean
 from openworld.recognition.validation import (
+    all_finite,
     answers,
     as_array,
     as_key,
     check_labels,
+    check_samples,
     check_unknown_label,
     default_unknown_label,
     label_kind,
@@ -277,3 +283,32 @@ def test_rank_in_class_counts_the_samples_of_the_class_that_come_before():
     codes = np.array([0, 1, 0, 1, 1])
     assert rank_in_class(codes, np.arange(5)).tolist() == [0, 0, 1, 1, 2]
     assert rank_in_class(codes, np.array([4, 2, 3, 0, 1])).tolist() == [1, 2, 0, 1, 0]
+
+
+# -- samples to recognize -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_finite_floats_are_taken_as_they_are(dtype):
+    X = np.full((2, 3), np.finfo(dtype).max, dtype)  # its sum is infinite
+    model = SimpleNamespace(n_features_in_=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_samples(model, X) is X
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_found(value):
+    X = np.ones((2, 3), np.float32)
+    X[1, 1] = value
+    assert not all_finite(X)
+    model = NearestClassMean().fit(np.eye(3), ["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        check_samples(model, X)
+
+
+@pytest.mark.parametrize("X", [np.ones((2, 4)), np.ones(3), np.ones((0, 3)), [["a", "b", "c"]]])
+def test_samples_that_do_not_fit_are_refused(X):
+    model = NearestClassMean().fit(np.eye(3), ["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"features|2D array|minimum of 1|numeric|convert string"):
+        check_samples(model, X)

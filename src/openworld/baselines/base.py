@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from openworld.recognition import CrossClassValidation, MinOpenWorldError
 from openworld.recognition.recognizer import Judgement
@@ -20,6 +20,7 @@ from openworld.recognition.validation import (
     answers,
     as_float,
     check_announced,
+    check_samples,
     continue_training,
     start_training,
     unchanged_on_error,
@@ -128,7 +129,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the score of every class minus the threshold, shape (n, K): positive is accepted."""
         check_is_fitted(self, "classes_")
-        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
+        samples = check_samples(self, X)
         parts = [
             self._scorer(as_float(samples[start : start + _CHUNK_ROWS]))
             for start in range(0, len(samples), _CHUNK_ROWS)

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from openworld.index import IndexKind
 from openworld.index.growing_rows import Restorer
@@ -21,6 +21,7 @@ from openworld.recognition.validation import (
     as_key,
     check_announced,
     check_labels,
+    check_samples,
     check_unknown_label,
     continue_training,
 )
@@ -183,8 +184,7 @@ class ClassMeansMixin:
         return self.class_means_
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
-        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
-        return samples
+        return check_samples(self, X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "class_means_")

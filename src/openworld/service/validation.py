@@ -10,6 +10,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from openworld.recognition.validation import all_finite
 from openworld.store.records import SampleContent
 
 LONGEST_NAME = 200
@@ -72,7 +73,7 @@ def as_features(X: ArrayLike, n_features: int) -> NDArray[np.floating[Any]]:
         raise Refused(f"A sample must consist of numbers; got {array.dtype}.")
     dtype = np.float32 if np.can_cast(array.dtype, np.float32) else np.float64
     array = np.ascontiguousarray(array, dtype=dtype)
-    if not np.all(np.isfinite(array)):
+    if not all_finite(array):
         raise Refused("The samples contain NaN or infinity: remove or replace these values.")
     return array
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from openworld.index.growing_rows import Restorer
 from openworld.recognition.adaptive.calibration import calibrate
@@ -25,7 +25,14 @@ from openworld.recognition.adaptive.scoring import ScoringModel, make_scoring_mo
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.locking import lock_of
 from openworld.recognition.threshold import Objective
-from openworld.recognition.validation import as_array, as_key, check_labels, check_range, check_unknown_label
+from openworld.recognition.validation import (
+    as_array,
+    as_key,
+    check_labels,
+    check_range,
+    check_samples,
+    check_unknown_label,
+)
 
 _CALIBRATION_SAMPLES = 3000
 _MOST_UNKNOWNS = 300  # samples of no class that are kept
@@ -258,8 +265,7 @@ class ClassMemoryMixin:
         return self._derived.after_change(labels) if self.refresh_growth else Derived()
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
-        samples: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
-        return samples
+        return check_samples(self, X)
 
     # -- correcting -------------------------------------------------------------------------------
 
