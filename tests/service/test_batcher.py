@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_requests_at_once_share_a_product_and_not_their_errors(serving, world, t
     assert labels == [["a"], ["a", "a"], ["b", "b"], ["c", "c"], ["b"]]
     assert "NaN" in str(bad)
     assert sizes[:2] == [1, 7]  # the ones that waited went together
-    assert sizes[2:] == [2, 2, 2, 1, 1]  # then one by one, to find the culprit; float64 by itself
+    assert sizes[2:] == [4, 3, 2, 1, 1]  # then by halves, to find the culprit; float64 by itself
 
 
 def test_full_batches_run_side_by_side_and_beside_them_one_that_is_not_full(
@@ -77,10 +78,51 @@ def test_full_batches_run_side_by_side_and_beside_them_one_that_is_not_full(
 
         begun: list[int] = []
         replies = client.portal.call(ask)
-    assert sorted(begun) == [1, 256, 300]
-    assert sorted(sizes[3:]) == [2, 256]
+    assert sorted(begun) == [3, 256, 300]
+    assert sizes[3:] == [256]
     labels = [{row["label"] for row in json.loads(reply)["answers"]} for reply in replies]
     assert labels == [{"a"}, {"b"}, {"c"}, {"a"}, {"b"}]
+
+
+def test_requests_that_arrive_together_share_a_batch_that_the_event_loop_recognizes(
+    serving, world, things, monkeypatch
+):
+    batches = []
+    real = world.recognition.start
+
+    def recognize(X, *args, **kwargs):
+        batches.append((len(X), threading.current_thread()))
+        return real(X, *args, **kwargs)
+
+    monkeypatch.setattr(world.recognition, "start", recognize)
+    with serving() as client:
+        batcher = client.app.state.service.batcher
+
+        async def ask(seconds_per_row: float) -> threading.Thread:
+            batcher._seconds_per_row = seconds_per_row
+            asked = [asyncio.ensure_future(batcher.recognize(things(0), remember=False)) for _ in range(5)]
+            await asyncio.sleep(0)
+            asked.append(asyncio.ensure_future(batcher.recognize(things(0), remember=False)))
+            await asyncio.gather(*asked)
+            return threading.current_thread()
+
+        event_loop = client.portal.call(ask, 1e-9)
+        client.portal.call(ask, 1.0)
+    assert batches[0] == (6, event_loop)
+    assert batches[1][0] == 6
+    assert batches[1][1].name.startswith("openworld-recognition")
+
+
+def test_how_long_a_sample_takes_is_measured(serving, things):
+    """The event loop recognizes nothing before it is known to take a moment, and a pause does not count."""
+    with serving() as client:
+        batcher = client.app.state.service.batcher
+        assert batcher._seconds_per_row == math.inf
+        client.portal.call(batcher.recognize, things(0, 20))
+        measured = batcher._seconds_per_row
+        assert 0 < measured < math.inf
+        batcher._finish([], 1000.0)
+        assert batcher._seconds_per_row == pytest.approx(1.1 * measured)
 
 
 def test_a_known_sample_does_not_wait_for_the_disk(serving, world, things):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from openworld.store.records import SampleContent
 
 _MAX_ROWS = 256  # a batch of so many is full: a larger one would not be faster
 _MAX_THREADS = 4
-_FEW_REQUESTS = 8  # a batch of this size takes little longer than one request
+_MOMENT = 0.005  # seconds that the event loop may be blocked
 _NO_ITEM = SampleContent()
 
 
@@ -42,12 +44,13 @@ _Reply = tuple[_Request, bytes | BaseException]
 
 
 class Batcher:
-    """Collects the requests that arrive while a batch is recognized into the next batch.
+    """Collects the requests that arrive together, or while a batch is recognized, into the next batch.
 
-    No request waits for a batch to fill up: a single request is recognized at once. Worker threads recognize
-    the batches and serialize the answers, so the event loop is not blocked. Full batches are recognized side
-    by side, as far as there are processors, and beside them one batch that is not full. Requests with samples
-    to store are answered once these are stored; the other requests and the next batch do not wait for that.
+    No request waits for a batch to fill up: a single request is recognized at once. The event loop recognizes
+    a batch that takes a moment itself: a thread would take longer, because both need the interpreter. Longer
+    ones are for worker threads. Full batches are recognized side by side, as far as there are processors, and
+    beside them one batch that is not full. Requests with samples to store are answered once these are stored;
+    the other requests and the next batch do not wait for that.
 
     Parameters
     ----------
@@ -60,7 +63,9 @@ class Batcher:
         self._recognition, self._observe = world.recognition, observe
         self._waiting: list[_Request] = []
         self._n_waiting = 0  # samples
-        self._working: list[int] = []  # the number of samples in each batch that is being recognized
+        self._is_due = False  # whether requests are being gathered
+        self._working: list[int] = []  # the number of samples in each batch that a thread recognizes
+        self._seconds_per_row = math.inf
         self._n_threads = min(os.cpu_count() or 1, _MAX_THREADS)
         self._threads = ThreadPoolExecutor(self._n_threads, thread_name_prefix="openworld-recognition")
         self.n_features = world.model.n_features
@@ -88,37 +93,45 @@ class Batcher:
         request = _Request(X, items, remember, nearest, loop.create_future())
         self._waiting.append(request)
         self._n_waiting += len(X)
-        self._start(loop)
+        if not self._is_due:
+            self._is_due = True
+            loop.call_soon(self._gather, loop, 0)
         return await request.reply
 
     def close(self) -> None:
         """Finish the current batches."""
         self._threads.shutdown()
 
-    def _start(self, loop: asyncio.AbstractEventLoop, n_answered: int = 0) -> None:
-        """Submit the next batches: half of the active requests, or all of them if they are few.
+    def _gather(self, loop: asyncio.AbstractEventLoop, n_before: int) -> None:
+        """Start the next batches once a turn of the event loop brings no more requests."""
+        if n_before < self._n_waiting < _MAX_ROWS:
+            loop.call_soon(self._gather, loop, self._n_waiting)
+        else:
+            self._is_due = False
+            self._start(loop)
 
-        Active requests are those that wait and those just answered. While a thread recognizes one half, the
-        event loop answers the other half and receives the next requests of its clients. With a single batch,
-        thread and event loop would wait for each other.
-        """
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Recognize the next batches, or submit them to threads."""
         while self._waiting and len(self._working) < self._n_threads:
             if self._n_waiting < _MAX_ROWS and min(self._working, default=_MAX_ROWS) < _MAX_ROWS:
                 return
-            most = max(_FEW_REQUESTS, -(-(len(self._waiting) + n_answered) // 2))
-            requests, n_rows = self._next_batch(most)
+            requests, n_rows = self._next_batch()
             self._n_waiting -= n_rows
-            self._working.append(n_rows)
-            self._threads.submit(self._work, loop, requests, n_rows)
+            if n_rows * self._seconds_per_row < _MOMENT:
+                replies, seconds = self._work(loop, requests)
+                self._finish(replies, seconds / n_rows)
+            else:
+                self._working.append(n_rows)
+                self._threads.submit(self._work_in_thread, loop, requests, n_rows)
 
-    def _next_batch(self, most: int) -> tuple[list[_Request], int]:
-        """Take at most so many requests from those that wait; return them and the number of their samples."""
+    def _next_batch(self) -> tuple[list[_Request], int]:
+        """Take requests from those that wait; return them and the number of their samples."""
         first, n_rows = self._waiting[0], 0
         requests: list[_Request] = []
         remaining: list[_Request] = []
         for request in self._waiting:
-            fits = len(requests) < most and n_rows + len(request.X) <= _MAX_ROWS
-            if request.can_share_batch(first) and (fits or not requests):
+            fits = not requests or n_rows + len(request.X) <= _MAX_ROWS
+            if fits and request.can_share_batch(first):
                 requests.append(request)
                 n_rows += len(request.X)
             else:
@@ -126,9 +139,29 @@ class Batcher:
         self._waiting = remaining
         return requests, n_rows
 
-    def _work(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request], n_rows: int) -> None:
-        replies = self._replies(loop, requests)
-        loop.call_soon_threadsafe(self._finish, loop, replies, len(requests), n_rows)
+    def _work_in_thread(
+        self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request], n_rows: int
+    ) -> None:
+        replies, seconds = self._work(loop, requests)
+
+        def finish() -> None:
+            self._working.remove(n_rows)
+            self._start(loop)  # first, so the thread works while the replies are sent
+            self._finish(replies, seconds / n_rows)
+
+        loop.call_soon_threadsafe(finish)
+
+    def _work(
+        self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request]
+    ) -> tuple[list[_Reply], float]:
+        """Return the replies to requests, and the seconds that they took."""
+        started = perf_counter()
+        return self._replies(loop, requests), perf_counter() - started
+
+    def _finish(self, replies: Sequence[_Reply], seconds_per_row: float) -> None:
+        # The least counts, because a small batch takes longer for each of its samples.
+        self._seconds_per_row = min(seconds_per_row, 1.1 * self._seconds_per_row)
+        _reply(replies)
 
     def _replies(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request]) -> list[_Reply]:
         """Return the replies to requests; those with samples to store are replied to later."""
@@ -137,8 +170,9 @@ class Batcher:
         except Exception as error:
             if len(requests) == 1:
                 return [(requests[0], error)]
-            # Retry one by one: perhaps only one of them fails.
-            return [reply for request in requests for reply in self._replies(loop, [request])]
+            # Retry by halves: perhaps only one of them fails.
+            half = len(requests) // 2
+            return [*self._replies(loop, requests[:half]), *self._replies(loop, requests[half:])]
 
     def _recognize(self, loop: asyncio.AbstractEventLoop, requests: Sequence[_Request]) -> list[_Reply]:
         X = requests[0].X if len(requests) == 1 else np.concatenate([request.X for request in requests])
@@ -160,13 +194,6 @@ class Batcher:
         if waiting:
             stored.add_done_callback(reply_to_waiting)
         return [(request, _as_json(result, rows, request.nearest)) for request, rows in ready]
-
-    def _finish(
-        self, loop: asyncio.AbstractEventLoop, replies: Sequence[_Reply], n_answered: int, n_rows: int
-    ) -> None:
-        self._working.remove(n_rows)
-        self._start(loop, n_answered)  # first, so the thread works while the replies are sent
-        _reply(replies)
 
 
 def _reply(replies: Sequence[_Reply]) -> None:
