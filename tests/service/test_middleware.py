@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openworld.service.middleware import JsonCounter, _read_body
+from openworld.service.middleware import JsonCounter, read_body
 
 KEY = "an-admin-key-of-the-settings"
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
@@ -188,8 +188,24 @@ def test_what_is_refused_is_not_read_to_its_end() -> None:
         return {"type": "http.request", "body": b"[1]," * 20_000, "more_body": True}
 
     with pytest.raises(HTTPException, match="more lists or values"):
-        asyncio.run(_read_body(receive, JsonCounter(50_000, 1_000_000)))
+        asyncio.run(read_body(receive, JsonCounter(50_000, 1_000_000)))
     assert n_read == 3
+
+
+def test_a_body_in_pieces_is_joined_and_one_that_is_cut_off_is_refused() -> None:
+    first = {"type": "http.request", "body": b"a", "more_body": True}
+
+    def read(last: dict[str, Any]) -> bytes:
+        messages = iter([first, last])
+
+        async def receive() -> dict[str, Any]:
+            return next(messages)
+
+        return asyncio.run(read_body(receive))
+
+    assert read({"type": "http.request", "body": b"b"}) == b"ab"
+    with pytest.raises(HTTPException, match="cut off"):
+        read({"type": "http.disconnect"})
 
 
 def test_large_bodies_answer_as_small_ones(serving: Serving, things: Callable[..., Any]) -> None:

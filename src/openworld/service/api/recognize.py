@@ -40,7 +40,7 @@ from openworld.service.dependencies import (
     digest_of,
     get_state,
 )
-from openworld.service.middleware import SMALL_BODY
+from openworld.service.middleware import SMALL_BODY, read_body
 from openworld.service.schemas import LearnBody, RecognizeBody, RecognizeResponse
 from openworld.service.validation import Refused
 from openworld.service.world_event import EventOutcome
@@ -207,7 +207,7 @@ async def recognize_array(request: Request) -> Response:
     person = await service.auth.authorize(request, "viewer")
     remember, nearest = _array_options(request.scope["query_string"])
     check_may_remember(person, remember)
-    body = await request.body()
+    body = await read_body(request.receive)
     X = read_npy(body) if body.startswith(_MAGIC) else await run_in_threadpool(_read_other, request, body)
     check_batch(len(X), service.settings.max_batch)
     key = request.headers.get(KEY_HEADER)
