@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_bytes
 from safetensors.numpy import save_file
 
 from openworld._version import __version__
@@ -64,7 +63,11 @@ def save(model: Any, path: str | os.PathLike[str], *, exact: bool = False) -> No
 def dumps(model: Any) -> bytes:
     """Return a fitted recognizer as the bytes of an exact model file."""
     arrays, metadata = _parts(model, exact=True)
-    return bytes(to_bytes(arrays, metadata=metadata))
+    # safetensors keeps the interpreter locked while it makes bytes, but not while it writes a file.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.ow")
+        save_file(arrays, path, metadata=metadata)
+        return path.read_bytes()
 
 
 def loads(data: bytes) -> Any:
