@@ -15,7 +15,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from openworld.evaluation import recognizers
+from openworld.evaluation import recognizers, split
 from openworld.evaluation.datasets import load
 
 FEW_SHOT = Path(__file__).parents[2] / "src/openworld/evaluation/few_shot.py"
@@ -25,6 +25,7 @@ ORDERS, SEED = 3, 100
 def main() -> None:
     recognizers.make_recognizer = lambda name: recognizers.RECOGNIZERS[name]()
     recognizers.check_names = lambda names: None
+    split.require_classes = lambda dataset, available: None
     spec = spec_from_file_location("few_shot", FEW_SHOT)
     assert spec is not None
     assert spec.loader is not None

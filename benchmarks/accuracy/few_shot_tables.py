@@ -11,9 +11,11 @@ from typing import Self
 import numpy as np
 
 OURS, BEFORE = "openworld", "openworld at 9028951"
-RECALL = "new right at fixed rejection"
+RECALL, BASE = "new right at fixed rejection", "base OSCR"
 DATA = ("letters", "omniglot", "cifar100-deep", "cub200-deep", "ilsvrc10-sift", "clinc150", "banking77")
-Key = tuple[str, str, int, str]
+ALL = "all"
+Number = int | str
+Key = tuple[str, str, Number, str]
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,11 @@ class FewShot:
             with path.open(newline="", encoding="utf-8") as file:
                 for row in csv.DictReader(file):
                     name = BEFORE if path.parent.name == "few-shot-before" else row["recognizer"]
-                    values[row["data"], name, int(row["n"]), row["measure"]].append(float(row["value"]))
+                    n: Number = ALL if row["n"] == ALL else int(row["n"])
+                    values[row["data"], name, n, row["measure"]].append(float(row["value"]))
         return cls(dict(values))
 
-    def mean(self, data: str, name: str, n: int, measure: str = RECALL) -> float:
+    def mean(self, data: str, name: str, n: Number, measure: str = RECALL) -> float:
         """Return the mean over class orders; NaN where it was not measured."""
         return float(np.mean(self.values.get((data, name, n, measure), [np.nan])))
 
@@ -60,37 +63,44 @@ class FewShot:
         return f"**{self.recall(data, OURS, n)}**, {self.recall(data, best, n)} {best}"
 
     def ours(self) -> str:
-        """Return ours against the earlier commit: recall, ratio, and what base classes pay for n = 5."""
-        lines = [
-            "| data | n = 1 | n = 2 | n = 5 | n = 10 | n = 20 | base OSCR, n = 5 | base OSCR, n = 1 |",
-            "|---|" + "---|" * 7,
-        ]
+        """Return ours against the earlier commit: recall, ratio, and what base classes pay."""
+        names = [*(f"n = {n}" for n in (1, 2, 5, 10, 20)), "all samples"]
+        names += [f"base OSCR, {learned}" for learned in ("n = 1", "n = 5", "all samples")]
+        lines = ["| data | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
         for data in self.data:
             cells = [self._ratio(data, n) for n in (1, 2, 5, 10, 20)]
-            paid = [self._paid(data, n) for n in (5, 1)]
-            lines.append(f"| {data} | " + " | ".join([*cells, *paid]) + " |")
+            cells += [f"{self.mean(data, OURS, ALL):.2f}", self._paid(data, 1), self._paid(data, 5)]
+            lines.append(f"| {data} | " + " | ".join(cells) + f" | {self.mean(data, OURS, ALL, BASE):.3f} |")
         return "\n".join(lines) + "\n"
 
-    def gain(self, data: str, n: int) -> float:
-        """Return how many times the earlier commit's recall ours is; NaN where that was 0."""
-        return self.mean(data, OURS, n) / (self.mean(data, BEFORE, n) or np.nan)
+    def gain(self, data: str, n: int, learned: Number | None = None) -> float:
+        """Return how many times the earlier commit's recall ours is, of n or of more samples learned.
 
-    def paid(self, data: str, n: int) -> float:
-        """Return the base classes' OSCR less the earlier commit's."""
-        return self.mean(data, OURS, n, "base OSCR") - self.mean(data, BEFORE, n, "base OSCR")
+        NaN where the earlier commit's was 0.
+        """
+        return self.mean(data, OURS, learned or n) / (self.mean(data, BEFORE, n) or np.nan)
+
+    def paid(self, data: str, n: int, learned: Number | None = None) -> float:
+        """Return the base classes' OSCR less the earlier commit's, beside n or more samples learned."""
+        return self.mean(data, OURS, learned or n, BASE) - self.mean(data, BEFORE, n, BASE)
 
     def _ratio(self, data: str, n: int) -> str:
         now, before = self.mean(data, OURS, n), self.mean(data, BEFORE, n)
         if np.isnan(now):
             return ""
-        return f"{now:.2f} (was {before:.2f}{self.times(data, n)})"
+        return f"{now:.2f} (was {before:.2f}{self._times(data, n)})"
 
-    def times(self, data: str, n: int) -> str:
-        """Return the gain in words, nothing where there was no recall before."""
+    def _times(self, data: str, n: int) -> str:
         return f", x {self.gain(data, n):.2f}" if self.gain(data, n) > 0 else ""
 
+    def gain_in_words(self, data: str, n: int) -> str:
+        """Return the gain with n samples, and in brackets with all samples of the new classes."""
+        if np.isnan(self.gain(data, n)):
+            return "was 0"
+        return f"x {self.gain(data, n):.2f} (x {self.gain(data, n, ALL):.2f})"
+
     def _paid(self, data: str, n: int) -> str:
-        return f"{self.mean(data, OURS, n, 'base OSCR'):.3f} ({self.paid(data, n):+.3f})"
+        return f"{self.mean(data, OURS, n, BASE):.3f} ({self.paid(data, n):+.3f})"
 
     def baselines(self) -> str:
         """Return recall at fixed rejection of ours and of the baselines, at n = 1 / 5 / 10."""

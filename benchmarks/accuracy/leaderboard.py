@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmarks.accuracy.few_shot_tables import DATA, OURS, FewShot
+from benchmarks.accuracy.few_shot_tables import ALL, DATA, OURS, FewShot
 from openworld.evaluation.recognizers import RECOGNIZERS, make_recognizer
 from openworld.evaluation.run import read_results
 from openworld.evaluation.table import Floats, Table
@@ -140,9 +140,12 @@ def targets(runs: list[Run], few: FewShot) -> str:
             (f"{incremental:+.3f}", incremental < 0),
             (f"{retrained:+.3f}", retrained <= 0.01),
             (f"{ahead:+.3f}", ahead >= 0),
-            (few.times(run.name, 5)[2:] or "was 0", few.gain(run.name, 5) >= 1.4),
-            (few.times(run.name, 1)[2:] or "was 0", few.gain(run.name, 1) >= 2),
-            (f"{few.paid(run.name, 5):+.3f}", few.paid(run.name, 5) >= -0.01),
+            (few.gain_in_words(run.name, 5), few.gain(run.name, 5) >= 1.4),
+            (few.gain_in_words(run.name, 1), few.gain(run.name, 1) >= 2),
+            (
+                f"{few.paid(run.name, 5):+.3f} ({few.paid(run.name, 5, ALL):+.3f})",
+                few.paid(run.name, 5) >= -0.01,
+            ),
         ]
         lines.append([run.name, *(f"{text} {'yes' if reached else '**no**'}" for text, reached in cells)])
     header = ["data", "error, best incremental (below 0)", "error, best retrained (at most +.01)",

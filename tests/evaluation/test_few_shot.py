@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,7 +62,16 @@ def test_before_the_new_classes_only_base_and_unknown_are_measured():
     after = {row["measure"]: row["value"] for row in rows if row["n"] == 5}
     total = after["new right"] + after["new rejected"] + after["new taken for another"]
     assert total == pytest.approx(1)
-    assert {row["n"] for row in rows} == {0, 1, 5}, "no class has 20 training samples"
+    assert {row["n"] for row in rows} == {0, 1, 5, "all"}, "no class has 20 training samples"
+
+
+def test_all_samples_of_a_class_are_as_many_as_it_has():
+    """With 12 samples a class has 8 to train with: 8 of each are all of them."""
+    experiment = replace(EXPERIMENT, samples=(1, 8))
+    of_n = {n: [] for n in (1, 8, "all")}
+    for row in measure_order(experiment, toy(distance=1.0), 0):
+        of_n.get(row["n"], []).append((row["measure"], row["value"]))
+    assert of_n["all"] == of_n[8] != of_n[1]
 
 
 def test_a_class_order_depends_on_the_seed_alone_and_recognizers_do_not_meet():
@@ -97,4 +107,4 @@ def test_every_recognizer_learns_from_one_sample_without_changing_the_base_model
         for experiment in (up, down)
     ]
     assert values[0] == values[1]
-    assert {n for n, _ in values[0]} == {0, 1, 5}
+    assert {n for n, _ in values[0]} == {0, 1, 5, "all"}

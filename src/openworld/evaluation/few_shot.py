@@ -19,6 +19,7 @@ Row = dict[str, Any]
 
 COLUMNS = ("data", "order", "base", "new", "unknown", "recognizer", "n", "measure", "value")
 AT_FIXED = "at fixed rejection"
+ALL = "all"
 MEASURES = (
     "new right",
     "new rejected",
@@ -34,7 +35,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class FewShotExperiment:
-    """Base classes learned from all their samples, then new classes from a few.
+    """Base classes learned from all their samples, then new classes from a few, and from all.
 
     Attributes
     ----------
@@ -81,7 +82,11 @@ class FewShotExperiment:
 
 
 def measure_order(experiment: FewShotExperiment, dataset: Dataset, order: int) -> Iterator[Row]:
-    """Yield the measures of every recognizer in one class order; n = 0 is before the new classes."""
+    """Yield the measures of every recognizer in one class order.
+
+    n = 0 is before the new classes. With "all" they are learned from all samples that they have, which shows
+    how far more samples could help.
+    """
     scaled = experiment.scaled_to(dataset)
     split = make_split(
         dataset,
@@ -93,14 +98,14 @@ def measure_order(experiment: FewShotExperiment, dataset: Dataset, order: int) -
         n_unknown=scaled.n_unknown,
     )
     base = split.train[np.isin(dataset.y[split.train], split.stages[0])]
-    shots = dict(_shots(scaled, dataset, split, order))
+    shots = {0: base[:0], **dict(_shots(scaled, dataset, split, order))}
     for name in scaled.recognizers:
         model = make_recognizer(name).fit(dataset.X[base], dataset.y[base])
         who = {
             "data": dataset.name, "order": order, "base": scaled.n_base, "new": scaled.n_new,
             "unknown": scaled.n_unknown, "recognizer": name,
         }  # fmt: skip
-        for n, chosen in {0: base[:0], **shots}.items():
+        for n, chosen in shots.items():
             grown = deepcopy(model)
             if n:
                 grown.partial_fit(dataset.X[chosen], dataset.y[chosen])
@@ -110,13 +115,14 @@ def measure_order(experiment: FewShotExperiment, dataset: Dataset, order: int) -
 
 def _shots(
     experiment: FewShotExperiment, dataset: Dataset, split: Split, order: int
-) -> Iterator[tuple[int, NDArray[np.intp]]]:
+) -> Iterator[tuple[int | str, NDArray[np.intp]]]:
     """Yield each number of samples with those that the new classes are learned from; more contain fewer."""
     random = np.random.default_rng([experiment.seed, order])
     shuffled = [random.permutation(split.train[dataset.y[split.train] == label]) for label in split.stages[1]]
     for n in experiment.samples:
         if n <= max(map(len, shuffled)):
             yield n, np.concatenate([samples[:n] for samples in shuffled])
+    yield ALL, np.concatenate(shuffled)
 
 
 def measures(model: Any, dataset: Dataset, split: Split, rejection: float) -> dict[str, float]:

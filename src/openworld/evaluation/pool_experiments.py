@@ -235,7 +235,7 @@ def _few_shot_figure(rows: list[Row]) -> Figure:
     colors = dict(zip(recognizers, colormaps["tab20"](np.arange(len(recognizers)) % 20), strict=True))
     for line, data in zip(panels, names, strict=True):
         of_data = [row for row in rows if row["data"] == data]
-        samples = [n for n in _values(of_data, "n") if n]
+        samples = [n for n in _values(of_data, "n") if n not in (0, few_shot.ALL)]
         for panel, measure in zip(line, FEW_SHOT_PANELS, strict=True):
             for name in recognizers:
                 values = [_mean(of_data, recognizer=name, n=n, measure=measure) for n in samples]

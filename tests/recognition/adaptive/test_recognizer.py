@@ -229,7 +229,7 @@ def test_decision_by_hand(form, by_distance):
         scores = -distances * np.sqrt(counts / (counts + 1) / white.shape[1])
     else:
         products = white @ means.T / np.linalg.norm(white, axis=1, keepdims=True)
-        undone = 1 / (1 + 3.0 / counts / 4)
+        undone = 1 / (1 + 3.0 / 6)
         scores = products / np.linalg.norm(means, axis=1) * (1 + 3.0 / counts) ** (undone / 2)
     scores = scores - scoring.penalties
     others = np.array([np.delete(scores, c, axis=1).max(axis=1) for c in range(3)]).T

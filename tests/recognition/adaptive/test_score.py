@@ -21,11 +21,19 @@ def test_similarities_by_hand(counts):
     squares = (means**2).sum(axis=1)
     products = Products(samples @ means.T, (samples**2).sum(axis=1)[:, np.newaxis], squares, counts)
     cosines = samples @ means.T / np.outer(np.linalg.norm(samples, axis=1), np.sqrt(squares))
-    undone = 1 / (1 + 6 / counts / 4)  # half of the attenuation where the noise is 4 times the length
+    undone = 1 / 2  # of the attenuation, where the noise is 6 times the length
     np.testing.assert_allclose(ANGULAR.similarities(products, 5), cosines * (1 + 6 / counts) ** (undone / 2))
     distances = np.linalg.norm(samples[:, np.newaxis] - means, axis=2)
     expected = -distances * np.sqrt(counts / (counts + 1) / 5)
     np.testing.assert_allclose(DISTANCE.similarities(products, 5), expected)
+
+
+@given(noise=st.floats(0, 1000))
+def test_the_fewer_samples_the_more_of_the_attenuation_is_undone(noise):
+    counts = np.arange(1.0, 100.0)
+    factors = replace(ANGULAR, noise=noise).factors(counts, 5)
+    assert np.all(np.diff(factors) <= 0)
+    assert np.all((factors >= 1) & (factors <= np.sqrt(1 + noise / counts)))
 
 
 @given(n=st.integers(1, 1000))

@@ -15,7 +15,7 @@ Doubles = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 PSEUDO_SAMPLES = 15  # of the typical tightness, in the tightness of every class
-_NOISE_UNDONE = 4.0  # noise of a class mean, over its length, of which half the attenuation is undone
+_NOISE_UNDONE = 6.0  # noise of a sample, over the length of a class mean, at which half is undone
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class ScoreCalibration:
 
     The similarity of a sample x to the mean m of a class of n samples, in the whitened space, is
 
-    - angular: ``cos(x, m) a(n)^-g(n)``. The mean of n samples is longer by noise, so that its cosines shrink
+    - angular: ``cos(x, m) a(n)^-g``. The mean of n samples is longer by noise, so that its cosines shrink
       by the attenuation ``a(n) = (1 + noise / n)^(-1/2)``. It is undone, the less the more noise there is,
-      ``g(n) = 1 / (1 + noise / (4 n))``: the noise is amplified as well, and would take samples of others.
+      ``g = 1 / (1 + noise / 6)``: the noise is amplified as well, and would take samples of others.
     - by distance: ``-|x - m| sqrt(n / (n + 1) / L)``, which is about -1 for the samples of the class,
       however few it has.
 
@@ -79,8 +79,7 @@ class ScoreCalibration:
         """Return what the number of samples of a class does to its cosines or squared distances."""
         if self.by_distance:
             return np.asarray(counts / ((counts + 1) * n_dimensions))
-        noise = self.noise / counts
-        return np.asarray((1 + noise) ** (0.5 / (1 + noise / _NOISE_UNDONE)))
+        return np.asarray((1 + self.noise / counts) ** (0.5 / (1 + self.noise / _NOISE_UNDONE)))
 
     def penalties(self, own: Doubles, codes: Codes, n_classes: int) -> Doubles:
         """Return what the tightness of each class takes off, from similarities of its own samples.
