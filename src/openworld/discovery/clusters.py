@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 
 MIN_SIZE = 5
 LOOSE = 0.65
-_MOST_AT_ONCE = 20_000
+_MOST_AT_ONCE = 30_000  # parts of a larger pool hold fewer samples of each class, which costs purity
 _LOWEST = 0.05  # similarity down to which a dendrogram is made
 
 
@@ -150,7 +150,7 @@ def find_clusters(
 
     Notes
     -----
-    Time n² up to 20,000 samples; memory beyond the input about 2 KB per sample and 64 MiB. A larger pool is
+    Time n² up to 30,000 samples; memory beyond the input about 2 KB per sample and 64 MiB. A larger pool is
     clustered in parts, whose clusters are then merged in the same way. The work may run in a thread beside
     requests: Python's global lock is never held for long. Limit the threads of the native libraries with
     `threadpoolctl` where that matters.

@@ -21,7 +21,7 @@ LEAST_THRESHOLD = 0.3  # whatever the known classes say: less alike than this is
 MOST_THRESHOLD = 0.97
 _STEP = 1.25  # of `finer`
 _OF_COHESION = 0.8
-_USUAL_CLASSES = 20  # as many known classes weigh as much as what is usual
+_USUAL_CLASSES = 15  # as many known classes weigh as much as what is usual
 _NEARBY = 0.11  # cuts this near to the chosen one tell how purity goes with separation
 _PAIRS_AT_ONCE = 2**24
 
@@ -62,7 +62,7 @@ class Granularity:
 
 
 # What was best on the development sets, for a pool without known classes.
-USUAL = Granularity(threshold=0.6, slope=8.2, intercept=0.1)
+USUAL = Granularity(threshold=0.7, slope=8.2, intercept=0.1)
 
 
 def calibrate(

@@ -16,6 +16,7 @@ from openworld.data.dataset import Dataset
 from openworld.discovery import PoolSpace, find_clusters
 from openworld.discovery.clusters import MIN_SIZE
 from openworld.discovery.linkage import few_dimensions
+from openworld.discovery.space import unit
 from openworld.evaluation.split import Split, make_split
 from openworld.recognition import OpenWorldRecognizer
 
@@ -104,6 +105,7 @@ def clusterings(pool: Pool, space: PoolSpace, seed: int = 0) -> Iterator[tuple[s
     """Yield the labels of openworld and of the methods it is compared with, -1 for no cluster.
 
     The others get what openworld's search gets: the principal directions of the pool in metric space.
+    k-means gets them at unit length, where it is stronger.
     """
     n = len(pool.truth)
     found = find_clusters(pool.vectors, np.arange(n), known=space.known)
@@ -113,7 +115,8 @@ def clusterings(pool: Pool, space: PoolSpace, seed: int = 0) -> Iterator[tuple[s
     yield "openworld", labels
     few = few_dimensions(pool.vectors)
     true_k = len(np.unique(pool.truth))
-    yield "k-means, true k", KMeans(true_k, n_init=1, random_state=seed).fit_predict(few).astype(np.intp)
+    k_means = KMeans(true_k, n_init=1, random_state=seed)
+    yield "k-means, true k", k_means.fit_predict(unit(few)).astype(np.intp)
     if n <= _MOST_FOR_DENSITY:
         yield "HDBSCAN", HDBSCAN(copy=True).fit(few).labels_.astype(np.intp)
         near = NearestNeighbors(n_neighbors=MIN_SIZE + 1).fit(few).kneighbors(few)[0][:, -1]
