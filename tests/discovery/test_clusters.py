@@ -10,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from openworld.discovery import Canceled, Cluster, Clustering, KnownSamples, find_clusters, look_first, split
 from openworld.discovery import clusters as module
+from openworld.discovery.space import unit
 
 
 def blobs(
@@ -120,7 +121,7 @@ def test_finer_and_coarser_change_the_granularity():
 
 
 def test_a_pool_larger_than_can_be_linked_at_once_gives_about_the_same_clusters(monkeypatch):
-    vectors, _ = blobs([30, 40, 20, 25, 35, 50], noise=0.8)
+    vectors, _ = blobs([30, 40, 20, 25, 35, 50], noise=0.6)
     ids = np.arange(len(vectors))
     whole = labels_of(find_clusters(vectors, ids), len(ids))
     monkeypatch.setattr(module, "_MOST_AT_ONCE", 70)
@@ -340,3 +341,14 @@ def test_bad_input_is_refused(ids, min_size, message):
 def test_vectors_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="NaN"):
         find_clusters(np.full((6, 2), np.nan), np.arange(6))
+
+
+def test_classes_two_thirds_alike_stay_apart_where_nothing_is_known():
+    random = np.random.default_rng(0)
+    families = random.normal(size=(20, 100)).repeat(3, axis=0)
+    means = families + 0.72 * random.normal(size=families.shape)
+    truth = np.arange(60).repeat(20)
+    vectors = unit(means)[truth] + 0.03 * random.normal(size=(1_200, 100))
+    found = find_clusters(vectors, np.arange(1_200)).clusters
+    assert len(found) == 60
+    assert all(len(np.unique(truth[cluster.members])) == 1 for cluster in found)

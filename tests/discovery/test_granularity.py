@@ -62,8 +62,8 @@ def test_too_few_known_classes_leave_what_is_usual():
 
 def test_where_everything_is_alike_one_class_is_more_alike():
     assert usual_threshold(np.full(9, 0.6), 1.0) == USUAL.threshold
-    assert usual_threshold(np.full(9, 0.9), 1.0) == pytest.approx(0.7)
-    assert usual_threshold(np.full(9, 0.9), 0.8) == pytest.approx(0.64)
+    assert usual_threshold(np.full(9, 0.92), 1.0) == pytest.approx(0.76)
+    assert usual_threshold(np.full(9, 0.92), 0.9) == pytest.approx(0.72)
     assert usual_threshold(np.full(9, 1.0), 1.0) < 1
 
 

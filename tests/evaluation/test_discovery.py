@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from openworld.data.dataset import Dataset
-from openworld.evaluation.discovery import DiscoveryExperiment, Pool, measure_order, measures
+from openworld.discovery import PoolSpace
+from openworld.evaluation.discovery import (
+    DiscoveryExperiment,
+    Pool,
+    clusterings,
+    measure_order,
+    measures,
+)
 
 
 def pool(truth: list[int], known: int | None = None) -> Pool:
@@ -63,3 +70,15 @@ def test_a_class_order_is_measured_with_all_methods_and_depends_on_the_seed_alon
     ours = {row["measure"]: row["value"] for row in rows if (row["U"], row["method"]) == (16, "openworld")}
     assert ours["purity"] > 0.85
     assert ours["largest share"] < 0.3
+
+
+def test_k_means_compares_directions_as_openworld_does():
+    random = np.random.default_rng(0)
+    truth = np.repeat(np.arange(4), 30)
+    vectors = np.eye(4)[truth] + 0.05 * random.normal(size=(120, 4))
+    lengths = np.where(
+        np.arange(120) % 30 < 3, 100.0, 1.0
+    )  # without unit length, the longest make the clusters
+    long = Pool(vectors * lengths[:, np.newaxis], truth, np.ones(120, dtype=bool))
+    labels = dict(clusterings(long, PoolSpace.of(None)))["k-means, true k"]
+    assert measures(labels, long)["ARI"] == 1.0
