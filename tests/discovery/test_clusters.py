@@ -131,6 +131,13 @@ def test_a_pool_larger_than_can_be_linked_at_once_gives_about_the_same_clusters(
     assert seen[-1] == (2 * len(ids), 2 * len(ids))
 
 
+def test_the_regions_of_a_large_pool_keep_small_classes_together(monkeypatch):
+    vectors, truth = blobs([8] * 60, noise=0.6)
+    monkeypatch.setattr(module, "_MOST_AT_ONCE", 150)
+    found = labels_of(find_clusters(vectors, np.arange(480)), 480)
+    assert adjusted_rand_score(truth, found) > 0.95
+
+
 def test_a_tight_cluster_is_purer_than_a_loose_one():
     vectors, _ = blobs([40] * 3, noise=0.3)
     loose, _ = blobs([40] * 3, noise=1.1, seed=5)

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics import adjusted_rand_score
 
-from openworld.discovery.linkage import average_linkage, few_dimensions
+from openworld.discovery.linkage import Dendrogram, average_linkage, few_dimensions, regions
 
 
 def directions(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -87,3 +87,26 @@ def test_few_dimensions_keep_the_directions_in_which_classes_differ():
     assert few.shape == (600, 128)
     assert np.corrcoef((few @ few.T).ravel(), (vectors @ vectors.T).ravel())[0, 1] > 0.99
     assert few_dimensions(vectors[:, :50]).shape == (600, 50)
+
+
+def test_regions_are_small_enough_and_hold_every_sample_once():
+    vectors = directions(500, 20)
+    found = regions(vectors, 120)
+    assert max(map(len, found)) <= 120
+    assert np.array_equal(np.sort(np.concatenate(found)), np.arange(500))
+    assert [rows.tolist() for rows in regions(vectors, 500)] == [list(range(500))]
+
+
+def test_copies_that_no_center_divides_are_divided_too():
+    assert [len(rows) for rows in regions(np.ones((50, 3), dtype=np.float32), 20)] == [17, 17, 16]
+
+
+def test_a_joined_dendrogram_is_cut_like_its_parts():
+    vectors = directions(60, 4)
+    parts = [
+        (rows, average_linkage(vectors[rows], 0.0)) for rows in (np.arange(1, 60, 2), np.arange(0, 60, 2))
+    ]
+    joined = Dendrogram.joined(parts).cut(0.5)
+    assert not set(joined[1::2]) & set(joined[::2])
+    for rows, part in parts:
+        assert adjusted_rand_score(part.cut(0.5), joined[rows]) == 1.0

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from openworld.discovery.granularity import USUAL, Granularity, calibrate, cluster_means, separations
-from openworld.discovery.linkage import Dendrogram, average_linkage, few_dimensions
+from openworld.discovery.linkage import Dendrogram, average_linkage, few_dimensions, regions
 from openworld.discovery.members import by_distance_to_medoid, diverse
 from openworld.discovery.neighbors import smooth
 from openworld.discovery.space import KnownSamples, unit
@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 
 MIN_SIZE = 5
 LOOSE = 0.65
-_MOST_AT_ONCE = 30_000  # parts of a larger pool hold fewer samples of each class, which costs purity
+_MOST_AT_ONCE = 30_000
 _LOWEST = 0.05  # similarity down to which a dendrogram is made
 
 
@@ -151,9 +151,9 @@ def find_clusters(
     Notes
     -----
     Time n² up to 30,000 samples; memory beyond the input about 2 KB per sample and 64 MiB. A larger pool is
-    clustered in parts, whose clusters are then merged in the same way. The work may run in a thread beside
-    requests: Python's global lock is never held for long. Limit the threads of the native libraries with
-    `threadpoolctl` where that matters.
+    clustered region by region, and the clusters are then merged in the same way. The work may run in a
+    thread beside requests: Python's global lock is never held for long. Limit the threads of the native
+    libraries with `threadpoolctl` where that matters.
     """
     samples, names = sorted_by_id(vectors, ids)
     if min_size < 2:
@@ -253,40 +253,33 @@ def _directions(samples: Floats, known: KnownSamples | None) -> tuple[NDArray[np
 
 
 def _link(directions: NDArray[np.float32], examples: KnownSamples, finer: int, report: _Report) -> _Linked:
-    """Cluster the pool, in parts where it is large; the first part decides on the granularity."""
-    n_parts = -(-len(directions) // _MOST_AT_ONCE)
-    cluster_of = np.empty(len(directions), dtype=np.intp)
-    nearest = np.empty(len(directions), dtype=np.float32)
-    granularity, n_known = USUAL, np.empty(0, dtype=np.intp)
-    smoothed = np.empty_like(directions)
+    """Cluster the pool together with the known samples, region by region where they are many."""
+    n = len(directions)
+    together = np.concatenate([directions, examples.vectors])
+    codes = np.concatenate([np.full(n, -1), examples.codes])
+    smoothed, nearest = np.empty_like(together), np.empty(len(together), dtype=np.float32)
 
     def tick(progress: float) -> None:  # smoothing and linkage take about as long
         report.tick(progress / 2)
 
-    for part in range(n_parts):
-        rows = slice(part, None, n_parts)
-        some = directions[rows] if part else np.concatenate([directions[rows], examples.vectors])
-        smooth_here, nearest_here = smooth(some, tick)
-        dendrogram = average_linkage(smooth_here, granularity.threshold if part else _LOWEST, tick=tick)
-        n_here = len(cluster_of[rows])
-        if part == 0:
-            codes = np.concatenate([np.full(n_here, -1), examples.codes])
-            granularity = calibrate(dendrogram, some, codes, nearest_here).finer(finer)
-        cut = dendrogram.cut(granularity.threshold)
-        labels, found = np.unique(cut[:n_here], return_inverse=True)
-        cluster_of[rows], nearest[rows] = found + len(n_known), nearest_here[:n_here]
-        n_known = np.concatenate([n_known, np.bincount(cut[n_here:], minlength=len(cut))[labels]])
-        smoothed[rows] = smooth_here[:n_here]
-    if n_parts > 1:
-        joined = _join(smoothed, cluster_of, granularity.threshold, report)
-        cluster_of, n_known = joined[cluster_of], np.bincount(joined, n_known).astype(np.intp)
-    return _Linked(cluster_of, n_known, nearest, granularity)
+    parts = []
+    for rows in regions(together, _MOST_AT_ONCE):
+        smoothed[rows], nearest[rows] = smooth(together[rows], tick)
+        parts.append((rows, average_linkage(smoothed[rows], _LOWEST, tick=tick)))
+    dendrogram = Dendrogram.joined(parts)
+    granularity = calibrate(dendrogram, together, codes, nearest).finer(finer)
+    cluster_of = dendrogram.cut(granularity.threshold)
+    if len(parts) > 1:
+        cluster_of = _join(smoothed, cluster_of, granularity.threshold, report)[cluster_of]
+    n_known = np.bincount(cluster_of[n:], minlength=cluster_of.max() + 1)
+    labels, found = np.unique(cluster_of[:n], return_inverse=True)
+    return _Linked(found, n_known[labels], nearest[:n], granularity)
 
 
 def _join(
     directions: NDArray[np.float32], cluster_of: Positions, threshold: float, report: _Report
 ) -> Positions:
-    """Merge the clusters of the parts of a large pool, and return the new cluster of each of them."""
+    """Merge the clusters of the regions of a large pool, and return the new cluster of each of them."""
     means, sizes = cluster_means(directions, cluster_of)
     joined: Dendrogram = average_linkage(means, threshold, weights=sizes, tick=lambda _: report.done(0))
     return joined.cut(threshold)

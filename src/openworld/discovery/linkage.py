@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ Positions = NDArray[np.intp]
 Tick = Callable[[float], None]
 
 N_DIMENSIONS = 128
-_ROWS_FOR_SVD = 10_000
+_ROWS_TO_LEARN = 10_000
+_N_CENTERS = 256
 _PAIRS_AT_ONCE = 2**24
 
 
@@ -35,6 +36,19 @@ class Dendrogram:
     children: Positions
     similarities: NDArray[np.float32]
     n_samples: int
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[Positions, Dendrogram]]) -> Dendrogram:
+        """Return one dendrogram from those of disjoint parts, each with the positions of its samples."""
+        n_samples = first = sum(part.n_samples for _, part in parts)
+        children = []
+        for rows, part in parts:
+            nodes = np.concatenate([rows, first + np.arange(len(part.children))])
+            children.append(nodes[part.children])
+            first += len(part.children)
+        return cls(
+            np.concatenate(children), np.concatenate([part.similarities for _, part in parts]), n_samples
+        )
 
     def cut(self, threshold: float) -> Positions:
         """Return the cluster of each sample, 0, 1, ..., if only merges from a similarity on are made."""
@@ -57,9 +71,35 @@ def few_dimensions(vectors: Floats, n_dimensions: int = N_DIMENSIONS) -> NDArray
     """
     if min(vectors.shape) <= n_dimensions:
         return np.asarray(vectors, dtype=np.float32)
-    some = vectors[:: 1 + (len(vectors) - 1) // _ROWS_FOR_SVD]
+    some = vectors[:: 1 + (len(vectors) - 1) // _ROWS_TO_LEARN]
     svd = TruncatedSVD(n_dimensions, random_state=0).fit(some)
     return np.asarray(svd.transform(vectors), dtype=np.float32)
+
+
+def regions(vectors: NDArray[np.float32], most: int) -> list[Positions]:
+    """Return the positions of samples to link at once, so that those of a class are mostly together.
+
+    Each sample goes with the nearest of some centers. The centers are halved along their widest direction
+    until no region has more than `most` samples; those of a single center are divided as they come.
+    """
+    if len(vectors) <= most:
+        return [np.arange(len(vectors))]
+    from sklearn.cluster import KMeans  # loads much that a small pool does not need
+
+    some = np.unique(vectors[:: 1 + (len(vectors) - 1) // _ROWS_TO_LEARN], axis=0)
+    k_means = KMeans(min(_N_CENTERS, len(some)), n_init=1, max_iter=20, random_state=0).fit(some)
+    centers, nearest = k_means.cluster_centers_, k_means.predict(vectors)
+    found: list[Positions] = []
+    waiting = [np.arange(len(centers))]
+    while waiting:
+        group = waiting.pop()
+        rows = np.flatnonzero(np.isin(nearest, group))
+        if len(rows) > most and len(group) > 1:
+            widest = centers[group].var(axis=0).argmax()
+            waiting += np.array_split(group[np.argsort(centers[group, widest], kind="stable")], 2)
+        elif len(rows):
+            found += np.array_split(rows, -(-len(rows) // most))
+    return found
 
 
 def average_linkage(
