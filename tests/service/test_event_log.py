@@ -19,6 +19,7 @@ from openworld.service.settings import WorldSettings
 from openworld.service.world import World
 from openworld.store import events
 from openworld.store.records import PoolFilter
+from openworld.store.storage import DamagedError
 
 Draw = Callable[..., NDArray[np.float32]]
 DATA = Path(__file__).parent / "data"
@@ -88,6 +89,29 @@ def test_a_start_teaches_only_what_came_after_the_last_snapshot(
     monkeypatch.setattr(replay, "model_change", lambda *args: taught.append(args) or change_of(*args))
     with World.open(url) as again:
         assert len(taught) == again.model.version - max(known[history] for history in kept) < 9
+
+
+def test_a_damaged_snapshot_only_makes_the_start_longer(sqlite_world: World, things: Draw) -> None:
+    """The service did not start, although the first model and the log have all that is needed."""
+    for kind in range(3, 6):
+        sqlite_world.labels.learn(things(kind, 2), [f"k{kind}"] * 2, "ann")
+    sqlite_world.event_log.snapshot()
+    probe = things(4, 3, 1)
+    before = sqlite_world.recognize(probe, remember=False)
+    url = str(sqlite_world._database.url)
+    sqlite_world.close()
+    file = sqlite_world._database.url.database
+    with closing(sqlite3.connect(str(file))) as connection, connection:
+        damaged = "UPDATE snapshots SET data = zeroblob(1000) WHERE is_base = ?"
+        assert connection.execute(damaged, (False,)).rowcount > 0
+    with World.open(url) as again:
+        after = again.recognize(probe, remember=False)
+    assert after.model_version == before.model_version
+    assert np.array_equal(after.judgement.decision, before.judgement.decision)
+    with closing(sqlite3.connect(str(file))) as connection, connection:
+        connection.execute(damaged, (True,))
+    with pytest.raises(DamagedError, match="first model in the database is damaged: restore a backup"):
+        World.open(url)
 
 
 def test_samples_judged_by_a_version_of_the_past_are_judged_again(

@@ -85,7 +85,10 @@ def digest(data: bytes) -> str:
     The bytes may differ, as safetensors puts its metadata in any order.
     """
     length = int.from_bytes(data[:8], "little")
-    return str(json.loads(data[8 : 8 + length])["__metadata__"]["sha256"])
+    try:
+        return str(json.loads(data[8 : 8 + length])["__metadata__"]["sha256"])
+    except _UNSOUND as error:
+        raise ModelFileError("These bytes are not an openworld model file, or they are damaged.") from error
 
 
 def load(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from time import perf_counter
 
+import structlog
 from sqlalchemy import Connection
 
+from openworld.model_file import ModelFileError
 from openworld.service.events import EVENT_KINDS, EraseEvent, RedoEvent, RollbackEvent, UndoEvent, event_of
 from openworld.service.live_model import NO_CHANGE, Model, ModelChange, apply_change, from_bytes
 from openworld.service.settings import WorldSettings
@@ -22,6 +24,9 @@ from openworld.service.world_event import WorldEvent
 from openworld.store import Database, events
 from openworld.store.events import EventRecord
 from openworld.store.samples import features_of
+from openworld.store.storage import DamagedError
+
+_log = structlog.get_logger("openworld.replay")
 
 _UNDONE_AFTER_REPLAY = 10  # events that can be undone without another replay
 _WORTH = 10  # a snapshot is due when replay would take this many times as long as writing it
@@ -205,15 +210,14 @@ class Snapshots:
     def replay(
         self, ids: Sequence[int], hashes: Sequence[str], erased: frozenset[int], *, from_first: bool = False
     ) -> tuple[Model, list[ModelChange]]:
-        """Replay events onto the snapshot of the longest prefix of their history that has one.
+        """Replay events onto the snapshot of the longest prefix of their history that has a sound one.
 
         The last few are returned as changes that are still to be applied, so that they can be undone. With
         `from_first` only the first model is used: snapshots may have learned samples that are erased now.
         """
         with self._database.read() as connection:
-            n_stored = 0 if from_first else _n_stored(connection, hashes)
             started = perf_counter()
-            model = from_bytes(events.snapshot(connection, hashes[n_stored]))
+            n_stored, model = _stored_model(connection, hashes[:1] if from_first else hashes)
             self._write_seconds = perf_counter() - started  # writing one takes about as long
             n_last = max(n_stored, len(ids) - _UNDONE_AFTER_REPLAY)
             for record in events.read(connection, ids[n_stored:n_last]):
@@ -263,3 +267,15 @@ class Snapshots:
 def _n_stored(connection: Connection, hashes: Sequence[str]) -> int:
     stored = set(events.snapshot_histories(connection))
     return max(i for i, history in enumerate(hashes) if history in stored)
+
+
+def _stored_model(connection: Connection, hashes: Sequence[str]) -> tuple[int, Model]:
+    """Return the model of the longest prefix of a history with a sound snapshot, and its number of events."""
+    stored = set(events.snapshot_histories(connection))
+    for n_events, history in reversed(list(enumerate(hashes))):
+        if history in stored:
+            try:
+                return n_events, from_bytes(events.snapshot(connection, history))
+            except ModelFileError as error:
+                _log.warning("damaged snapshot", events=n_events, reason=str(error))
+    raise DamagedError("The first model in the database is damaged: restore a backup.")
