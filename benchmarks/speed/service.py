@@ -123,19 +123,26 @@ def _server(target: Any, *arguments: Any) -> Iterator[int]:
 
 
 def _one_vector(bare: int, products: int, service: int, X: np.ndarray, seconds: float) -> None:
-    requests = [post("/v1/recognize.npy", _npy(x)) for x in X[:500]]
-    rates: dict[int, list[float]] = {bare: [], products: [], service: []}
+    requests, not_stored = (
+        [post(f"/v1/recognize.npy{options}", _npy(x)) for x in X[:500]] for options in ("", "?remember=false")
+    )
+    asked = {
+        "bare FastAPI endpoint": (bare, requests),
+        "the same, with products": (products, requests),
+        "service, .npy": (service, requests),
+        "the same, none stored": (service, not_stored),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in asked}
     for _ in range(ROUNDS):  # in turn, so that a slow moment of the machine hits all
-        for port in rates:
-            latencies, failed, took = load(port, requests, CONNECTIONS, seconds / ROUNDS)
+        for name, (port, sent) in asked.items():
+            latencies, failed, took = load(port, sent, CONNECTIONS, seconds / ROUNDS)
             assert not failed, f"{failed} requests failed"
-            rates[port].append(len(latencies) / took)
+            rates[name].append(len(latencies) / took)
     print(f"one vector, {CONNECTIONS} connections, median of {ROUNDS} rounds:")
-    print(f"  bare FastAPI endpoint    {np.median(rates[bare]):8,.0f} requests/s")
-    print(f"  the same, with products  {np.median(rates[products]):8,.0f} requests/s")
-    _print_ratios(rates[products], rates[bare])
-    print(f"  service, .npy            {np.median(rates[service]):8,.0f} requests/s")
-    _print_ratios(rates[service], rates[bare])
+    for name, found in rates.items():
+        print(f"  {name:24s} {np.median(found):8,.0f} requests/s")
+        if name != "bare FastAPI endpoint":
+            _print_ratios(found, rates["bare FastAPI endpoint"])
 
 
 def _print_ratios(ours: list[float], theirs: list[float]) -> None:
