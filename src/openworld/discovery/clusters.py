@@ -150,7 +150,7 @@ def find_clusters(
 
     Notes
     -----
-    Time n² up to 30,000 samples; memory beyond the input about 2 KB per sample and 64 MiB. A larger pool is
+    Time n² up to 30,000 samples; memory a copy of the input, 4 KB per sample and 64 MiB. A larger pool is
     clustered region by region, and the clusters are then merged in the same way. The work may run in a
     thread beside requests: Python's global lock is never held for long. Limit the threads of the native
     libraries with `threadpoolctl` where that matters.
