@@ -1,4 +1,4 @@
-"""Choosing the form of the score and its threshold, against brute force."""
+"""The form of the score and its threshold, against brute force."""
 
 import numpy as np
 import pytest
@@ -52,15 +52,11 @@ def test_the_noise_predicts_how_cosines_shrink():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_form_that_promises_most_is_chosen(seed):
+def test_what_is_promised_follows_from_the_scores(seed):
     held_out = held_out_of(*blobs(spread=1.0, seed=seed))
     found = calibrate(held_out, MinOpenWorldError())
-    candidates = list(module._candidates(held_out, distances=False))
-    assert len(candidates) == 3 * 3
-    assert found.quality == max(candidate.quality for candidate, _ in candidates)
-    assert len({round(candidate.quality, 6) for candidate, _ in candidates}) > 3
-    [scored] = [scored for c, scored in candidates if (c.by_distance, c.weight, c.runner_up) == (
-        found.by_distance, found.weight, found.runner_up)]  # fmt: skip
+    form, scored = module.scored_samples(held_out, distances=False)
+    assert found.quality == form.quality == oscr_area(scored.known, scored.right, scored.unknown)
     missed = 1 - np.mean(scored.right & (scored.known > found.threshold))
     _, optimism = average_threshold(scored, held_out.codes, MinOpenWorldError())
     error = missed + np.mean(scored.unknown > found.threshold)
@@ -68,33 +64,41 @@ def test_the_form_that_promises_most_is_chosen(seed):
     assert scored.error(found.threshold) == pytest.approx(error)
 
 
-def test_the_scores_are_those_of_all_classes():
+@pytest.mark.parametrize(("n_classes", "distances"), [(6, False), (10, False), (6, True)])
+def test_the_scores_are_those_of_all_classes(n_classes, distances):
     """The two largest are found block by block; here from all products at once."""
-    held_out = held_out_of(*blobs(spread=1.0))
+    held_out = held_out_of(*blobs(n_classes, spread=1.0))
     [(_, as_known, as_unknown)] = list(held_out)
-    for candidate, scored in module._candidates(held_out, distances=False):
-        own = candidate.similarities(held_out.own(), 5)[:, 0]
-        penalties = candidate.penalties(own, held_out.codes, 6)
-        for products, found in ((as_known, scored.known), (as_unknown, scored.unknown)):
-            scores = np.sort(candidate.similarities(products, 5) - penalties, axis=1)
-            np.testing.assert_allclose(found, scores[:, -1] - candidate.runner_up * scores[:, -2])
-        scores = candidate.similarities(as_known, 5) - penalties
-        np.testing.assert_array_equal(scored.right, scores.argmax(axis=1) == held_out.codes)
+    form, scored = module.scored_samples(held_out, distances)
+    own = form.similarities(held_out.own(), 5)[:, 0]
+    penalties = form.penalties(own, held_out.codes, n_classes)
+    for products, found in ((as_known, scored.known), (as_unknown, scored.unknown)):
+        scores = np.sort(form.similarities(products, 5) - penalties, axis=1)
+        np.testing.assert_allclose(found, scores[:, -1] - form.runner_up * scores[:, -2])
+    scores = form.similarities(as_known, 5) - penalties
+    np.testing.assert_array_equal(scored.right, scores.argmax(axis=1) == held_out.codes)
 
 
-@pytest.mark.parametrize(("n_classes", "distances"), [(2, False), (3, False), (4, False), (4, True)])
-def test_two_classes_are_compared_by_distance_and_three_without_a_runner_up(n_classes, distances):
-    held_out = held_out_of(*blobs(n_classes))
-    candidates = [candidate for candidate, _ in module._candidates(held_out, distances)]
-    assert {candidate.by_distance for candidate in candidates} == {n_classes < 3 or distances}
-    assert any(candidate.runner_up for candidate in candidates) is (n_classes > 3)
+@pytest.mark.parametrize(
+    ("n_classes", "distances", "expected"),
+    [
+        (2, False, (True, 0.0, 0.0)),
+        (3, False, (False, 0.0, 0.0)),
+        (4, False, (False, 0.0, 0.25)),
+        (8, False, (False, 0.75, 0.25)),
+        (8, True, (True, 0.0, 0.0)),
+    ],
+)
+def test_the_form_follows_from_the_number_of_classes(n_classes, distances, expected):
+    found = calibrate(held_out_of(*blobs(n_classes)), MinOpenWorldError(), distances=distances)
+    assert (found.by_distance, found.weight, found.runner_up) == expected
 
 
 def test_what_is_promised_is_measured():
     """On samples and classes that were never seen, averaged over draws."""
     random = np.random.default_rng(0)
     promised, measured = [], []
-    for _ in range(8):
+    for _ in range(24):
         centers = 1.6 * random.normal(size=(40, 6))
         codes = np.repeat(np.arange(20), 30)
         samples = centers[codes] + random.normal(size=(len(codes), 6))
@@ -140,10 +144,8 @@ def test_two_classes_that_overlap_accept_most_of_their_samples():
     samples, codes = blobs(n_classes=2, per_class=100, n_features=4, spread=0.5)
     held_out = held_out_of(samples, codes)
     calibration = calibrate(held_out, MinOpenWorldError(), distances=True)
-    own = calibration.similarities(held_out.own(), 4)[:, 0]
-    penalties = calibration.penalties(own, held_out.codes, 2)
-    known, _, right, *_ = module._largest_two(held_out, [(calibration, penalties)])[0]
-    share = np.mean(known[right] > calibration.threshold)
+    _, scored = module.scored_samples(held_out, distances=True)
+    share = np.mean(scored.known[scored.right] > calibration.threshold)
     assert 0.9 < share < 0.98
 
 

@@ -62,7 +62,7 @@ def test_blobs_are_compared_by_distance():
     ],
 )
 def test_few_classes_compare_nothing(n_features, n_classes, expected, monkeypatch):
-    monkeypatch.setattr(choice, "best_form", None)
+    monkeypatch.setattr(choice, "scored_samples", None)
     samples = np.random.default_rng(0).normal(size=(28, n_features))
     metric = chosen(samples, np.arange(28) % n_classes)
     assert (metric.directions, metric.n_lifted, metric.power) == expected

@@ -900,7 +900,7 @@ def test_what_the_objective_asks_for_is_reached():
         shares[objective] = (np.mean(model.predict(known) != -1), np.mean(model.predict(unknown) != -1))
     assert shares[FalseAcceptRate(0.02)][1] < 0.1
     assert shares[KnownRecall(0.995)][0] > 0.95
-    assert shares[FalseAcceptRate(0.02)][1] < shares[MinOpenWorldError()][1] < shares[KnownRecall(0.995)][1]
+    assert shares[FalseAcceptRate(0.02)][1] <= shares[MinOpenWorldError()][1] < shares[KnownRecall(0.995)][1]
 
 
 def test_random_state_determines_the_lift():

@@ -1,12 +1,9 @@
-"""Calibration of the score: its form, weights and threshold, by leaving samples and classes out."""
+"""Calibration of the score: its noise, threshold and probability, by leaving samples and classes out."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +24,17 @@ from openworld.recognition.threshold import Objective, best_threshold
 
 Doubles = NDArray[np.float64]
 
-TIGHTNESS_WEIGHTS = (0.0, 0.5, 1.0)
-RUNNER_UP_WEIGHTS: tuple[float, ...] = (0.0, 0.25, 0.5)
+TIGHTNESS_WEIGHT = 0.75
+RUNNER_UP_WEIGHT = 0.25
 _FEWEST_FOR_ANGLES = 3  # fewer classes say nothing about angles: their center lies between them
-_FEWEST_CLASSES = 4  # fewer leave no runner-up to an unknown sample
+_FEWEST_FOR_RUNNER_UP = 4  # fewer leave no runner-up to an unknown sample
+_FEWEST_FOR_TIGHTNESS = 8  # fewer do not show how much tightness tells
 _FEWEST_SAMPLES = 5
 _FEW_DIMENSIONS = 32
 
 
 def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = False) -> ScoreCalibration:
-    """Choose form, weights, threshold and probability of the score.
+    """Find noise, threshold and probability of the score.
 
     Every sample counts twice: once as a known sample, left out of covariance, mean and center, and once as
     an unknown one, with its whole class left out. Known unknowns take part in threshold and probability.
@@ -56,12 +54,12 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
             stacklevel=2,
         )
         return _guess(held_out, objective)
-    chosen, scored = best_form(held_out, distances)
+    form, scored = scored_samples(held_out, distances)
     n_classes, n_dimensions = held_out.means.shape
     # Distances go on growing beyond the known samples; each class that plays unknown shows how far is safe.
-    margin = MARGIN * (min(n_classes - 1, 4) if chosen.by_distance else 1)
+    margin = MARGIN * (min(n_classes - 1, 4) if form.by_distance else 1)
     threshold, optimism = average_threshold(scored, held_out.codes, objective, margin)
-    few = n_classes < _FEWEST_CLASSES and n_dimensions <= _FEW_DIMENSIONS
+    few = n_classes < _FEWEST_FOR_RUNNER_UP and n_dimensions <= _FEW_DIMENSIONS
     if few and getattr(objective, "named_right", False) and scored.right.any():
         # Such classes may overlap much more than they will with unknown ones.
         threshold = min(threshold, accepting_most(scored))
@@ -69,7 +67,7 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
     both = np.r_[scored.known, unknown]
     slope, intercept = logistic(both, np.r_[scored.right, np.zeros(len(unknown), dtype=bool)])
     return replace(
-        chosen,
+        form,
         threshold=threshold,
         slope=slope,
         intercept=intercept,
@@ -77,49 +75,30 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
     )
 
 
-def best_form(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration, Scored]:
-    """Return the form of the score that promises the largest OSCR area, and what the samples score."""
-    return max(_candidates(held_out, distances), key=lambda found: round(found[0].quality, 12))
-
-
-def _candidates(held_out: HeldOut, distances: bool) -> Iterator[tuple[ScoreCalibration, Scored]]:
-    """Yield every form of the score with what the held-out samples score, simplest first."""
+def scored_samples(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration, Scored]:
+    """Return the score of these classes, with the OSCR area that it promises, and what the samples score."""
     n_classes, n_dimensions = held_out.means.shape
-    form = ScoreCalibration(distances or n_classes < _FEWEST_FOR_ANGLES, 1.0, 0.0, _noise(held_out), 0.0)
-    similarities = form.similarities(held_out.own(), n_dimensions)[:, 0]
-    form = replace(form, typical=float(similarities.mean()))
-    tightness = form.penalties(similarities, held_out.codes, n_classes)
-    forms = [(replace(form, weight=weight), weight * tightness) for weight in TIGHTNESS_WEIGHTS]
-    tops = _largest_two(held_out, forms)
-    runner_up = RUNNER_UP_WEIGHTS
-    if n_classes < _FEWEST_CLASSES or is_approximate("auto", n_classes):
-        runner_up = (0.0,)
-    given = held_out.of_unknowns()
-    similarities = np.empty((0, n_classes)) if given is None else form.similarities(given, n_dimensions)
-    for ((form, penalties), top), weight in product(zip(forms, tops, strict=True), runner_up):
-        known, second, right, unknown, unknown_second = top
-        _, of_given, given_second = two_largest(similarities - penalties)
-        scored = Scored(known, right, unknown, of_given)
-        if weight:
-            compared = (known - weight * second, right, unknown - weight * unknown_second)
-            scored = Scored(*compared, of_given - weight * given_second)
-        quality = oscr_area(scored.known, scored.right, scored.unknown)
-        yield replace(form, runner_up=weight, quality=quality), scored
+    form = ScoreCalibration(distances or n_classes < _FEWEST_FOR_ANGLES, 0.0, 0.0, _noise(held_out), 0.0)
+    own = form.similarities(held_out.own(), n_dimensions)[:, 0]
+    form = replace(form, typical=float(own.mean()))
+    if not form.by_distance and n_classes >= _FEWEST_FOR_RUNNER_UP:
+        runner_up = 0.0 if is_approximate("auto", n_classes) else RUNNER_UP_WEIGHT
+        weight = TIGHTNESS_WEIGHT if n_classes >= _FEWEST_FOR_TIGHTNESS else 0.0
+        form = replace(form, weight=weight, runner_up=runner_up)
+    penalties = form.penalties(own, held_out.codes, n_classes)
 
+    def compared(products: Products) -> tuple[NDArray[np.intp], Doubles]:
+        best, first, second = two_largest(form.similarities(products, n_dimensions) - penalties)
+        return best, first - form.runner_up * second if form.runner_up else first
 
-def _largest_two(
-    held_out: HeldOut, forms: list[tuple[ScoreCalibration, Doubles]]
-) -> list[tuple[Doubles, Doubles, NDArray[np.bool_], Doubles, Doubles]]:
-    """Return, by each weight, the two largest scores as known and as unknown, and who is named right."""
-    found: list[list[tuple[Any, ...]]] = [[] for _ in forms]
-    n_dimensions = held_out.means.shape[1]
+    parts = []
     for rows, as_known, as_unknown in held_out:
-        codes, form = held_out.codes[rows], forms[0][0]
-        known, unknown = (form.similarities(part, n_dimensions) for part in (as_known, as_unknown))
-        for parts, (_, penalties) in zip(found, forms, strict=True):
-            best, first, second = two_largest(known - penalties)
-            parts.append((first, second, best == codes, *two_largest(unknown - penalties)[1:]))
-    return [tuple(map(np.concatenate, zip(*parts, strict=True))) for parts in found]  # type: ignore[misc]
+        best, known = compared(as_known)
+        parts.append((known, best == held_out.codes[rows], compared(as_unknown)[1]))
+    known, right, unknown = map(np.concatenate, zip(*parts, strict=True))
+    given = held_out.of_unknowns()
+    scored = Scored(known, right, unknown, np.empty(0) if given is None else compared(given)[1])
+    return replace(form, quality=oscr_area(known, right, unknown)), scored
 
 
 def _noise(held_out: HeldOut) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.recognition.adaptive.calibration import best_form
+from openworld.recognition.adaptive.calibration import scored_samples
 from openworld.recognition.adaptive.held_out import hold_out
 from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric, Whitening
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
@@ -111,4 +111,4 @@ def _promised(
     whitening = metric.whitening_ if power == metric.power else Whitening.of(statistics, power)
     order = np.arange(len(classes))
     held_out = hold_out(statistics, whitening, order, metric.representation_(judged), codes)
-    return best_form(held_out, distances=not metric.directions)[0].quality
+    return scored_samples(held_out, distances=not metric.directions)[0].quality
