@@ -353,7 +353,8 @@ def _restore_state(
 
 
 def _restore_calibration(document: Document, metric: AdaptiveMetric) -> ScoreCalibration:
-    values = {name: value for name, value in document.items() if name != "n_samples"}
+    values = {"strictness": 0.0, **document}  # files of before have none
+    del values["n_samples"]
     if "power" in values:  # format 1
         metric.power = require_number(values.pop("power"), "state", 0)
         values = {

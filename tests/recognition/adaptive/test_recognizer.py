@@ -215,8 +215,10 @@ def test_predict_is_the_largest_decision_if_positive(form):
 @EVERY_FORM
 @pytest.mark.parametrize("by_distance", [False, True])
 def test_decision_by_hand(form, by_distance):
-    """``exp(s - runner_up s' - threshold) b - 1``, with s by cosine or distance, less weight * tightness."""
-    given = ScoreCalibration(by_distance, 0.5, 0.25, 3.0, 0.4, threshold=-0.3, slope=2.0, intercept=0.1)
+    """``exp(s - runner_up s' - strictness p - threshold) b - 1``, with s by cosine or distance, less p."""
+    given = ScoreCalibration(
+        by_distance, 0.5, 0.25, 3.0, 0.4, threshold=-0.3, slope=2.0, intercept=0.1, strictness=0.7
+    )
     model = fitted(form, samples=X[:120], labels=Y[:120])
     whitening, counts = model.metric_.whitening_, np.array([50, 50, 20])
     white = whitening(model.metric_.representation_(X[:120]))
@@ -233,7 +235,7 @@ def test_decision_by_hand(form, by_distance):
         scores = products / np.linalg.norm(means, axis=1) * (1 + 3.0 / counts) ** (undone / 2)
     scores = scores - scoring.penalties
     others = np.array([np.delete(scores, c, axis=1).max(axis=1) for c in range(3)]).T
-    compared = scores - 0.25 * others
+    compared = scores - 0.25 * others - 0.7 * scoring.penalties[scores.argmax(axis=1)][:, np.newaxis]
     sizes = np.linalg.norm(X[:120], axis=1)
     deviations = np.array([sizes[Y[:120] == c].std(ddof=1) for c in range(3)])
     radii = np.array([sizes[Y[:120] == c].mean() for c in range(3)])

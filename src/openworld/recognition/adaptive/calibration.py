@@ -24,7 +24,8 @@ from openworld.recognition.threshold import Objective, best_threshold
 
 Doubles = NDArray[np.float64]
 
-TIGHTNESS_WEIGHT = 0.75
+TIGHTNESS_WEIGHT = 0.25  # in which class is named
+STRICTNESS = 2.0  # times that weight more in whether it is accepted
 RUNNER_UP_WEIGHT = 0.25
 _FEWEST_FOR_ANGLES = 3  # fewer classes say nothing about angles: their center lies between them
 _FEWEST_FOR_RUNNER_UP = 4  # fewer leave no runner-up to an unknown sample
@@ -82,14 +83,16 @@ def scored_samples(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration
     own = form.similarities(held_out.own(), n_dimensions)[:, 0]
     form = replace(form, typical=float(own.mean()))
     if not form.by_distance and n_classes >= _FEWEST_FOR_RUNNER_UP:
-        runner_up = 0.0 if is_approximate("auto", n_classes) else RUNNER_UP_WEIGHT
         weight = TIGHTNESS_WEIGHT if n_classes >= _FEWEST_FOR_TIGHTNESS else 0.0
-        form = replace(form, weight=weight, runner_up=runner_up)
+        if is_approximate("auto", n_classes):  # only the best classes are looked for, by one score
+            form = replace(form, weight=(1 + STRICTNESS) * weight)
+        else:
+            form = replace(form, weight=weight, strictness=STRICTNESS, runner_up=RUNNER_UP_WEIGHT)
     penalties = form.penalties(own, held_out.codes, n_classes)
 
     def compared(products: Products) -> tuple[NDArray[np.intp], Doubles]:
         best, first, second = two_largest(form.similarities(products, n_dimensions) - penalties)
-        return best, first - form.runner_up * second if form.runner_up else first
+        return best, form.compared(first, second, penalties[best])
 
     parts = []
     for rows, as_known, as_unknown in held_out:

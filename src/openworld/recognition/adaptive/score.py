@@ -31,13 +31,14 @@ class ScoreCalibration:
       however few it has.
 
     The score is ``s = similarity - weight * tightness``, with the similarity of the class's own samples as
-    its tightness. What is compared with the threshold is ``s - runner_up * s'`` with the largest score s' of
-    the other classes.
+    its tightness. What is compared with the threshold is ``s - runner_up * s' - strictness * penalty`` with
+    the largest score s' of the other classes and the penalty, ``weight * tightness``, of the class with the
+    largest score: tightness tells less about which class is the right one than about whether any is.
 
     Attributes
     ----------
     by_distance : bool
-    weight, runner_up : float
+    weight, runner_up, strictness : float
     noise : float
         Mean squared deviation of a sample from its class mean, over the mean squared length of a class mean.
     typical : float
@@ -62,6 +63,7 @@ class ScoreCalibration:
     intercept: float = 0.0
     quality: float = float("nan")
     error: float = float("nan")
+    strictness: float = 0.0
 
     def similarities(self, products: Products, n_dimensions: int) -> Doubles:
         """Return the similarity of every sample and class, shape (n, K)."""
@@ -88,6 +90,14 @@ class ScoreCalibration:
         """
         sums = np.bincount(codes, own, minlength=n_classes) + PSEUDO_SAMPLES * self.typical
         return np.asarray(self.weight * sums / (np.bincount(codes, minlength=n_classes) + PSEUDO_SAMPLES))
+
+    def compared(self, first: NDArray[Any], second: NDArray[Any], penalties: NDArray[Any]) -> NDArray[Any]:
+        """Return what is compared with the threshold: of the class with the largest score, its score, the
+        second largest one, and its penalty.
+        """
+        if not self.runner_up:
+            return first
+        return np.asarray(first - self.runner_up * second - self.strictness * penalties, first.dtype)
 
     def probability(self, compared: NDArray[Any]) -> Doubles:
         """Return the calibrated probability that a class is the right one, from what is compared."""

@@ -130,24 +130,24 @@ class ScoringModel:
         return np.asarray(scores, dtype=np.float32)
 
     def compared(self, scores: Floats) -> Floats:
-        """Return what is compared with the threshold: the score less a part of the best other class's."""
-        weight = np.float32(self.calibration.runner_up)
-        if not weight or scores.shape[1] < 2:
+        """Return what is compared with the threshold, for every class; see `ScoreCalibration`."""
+        if not self.calibration.runner_up or scores.shape[1] < 2:
             return scores
         best, first, second = two_largest(scores)
-        compared = scores - weight * first[:, np.newaxis]
-        compared[np.arange(len(scores)), best] = first - weight * second
+        penalties = self.penalties[best]
+        others = self.calibration.compared(np.zeros_like(first), first, penalties)
+        compared = scores + others[:, np.newaxis]
+        compared[np.arange(len(scores)), best] = self.calibration.compared(first, second, penalties)
         return np.asarray(compared)
 
     def best(self, scores: Floats, radial: Doubles | float) -> tuple[NDArray[np.intp], Doubles, Floats]:
         """Return the position of the class with the largest decision, that decision, and what is compared."""
-        weight = np.float32(self.calibration.runner_up)
         if isinstance(radial, float):  # all samples are short: the largest score decides
             best = scores.argmax(axis=1)
             compared = scores[np.arange(len(scores)), best]
-            if weight and scores.shape[1] > 1:
-                best, compared, second = two_largest(scores)
-                compared = compared - weight * second
+            if self.calibration.runner_up and scores.shape[1] > 1:
+                best, first, second = two_largest(scores)
+                compared = self.calibration.compared(first, second, self.penalties[best])
             return best, self.decision(compared, radial), compared
         compared = self.compared(scores)
         decision = self.decision(compared, radial)
