@@ -24,16 +24,18 @@ _DEFAULT_POWER = 0.5
 _SAMPLES, _SAMPLES_PER_CLASS = 3000, 12  # to choose with
 _JUDGED = 600
 _GAIN = 0.01  # what a less simple candidate must promise, over the number of classes
+_GOOD_ENOUGH = 0.99  # promised without a lift, which then has little to gain
 
 
 def choose_metric(
     samples: NDArray[Any], labels: NDArray[Any], *, n_lifted: int, random_state: int
 ) -> AdaptiveMetric:
-    """Return the metric, not fitted, that promises the largest OSCR area; a simple one unless another pays.
+    """Return the metric, not fitted: lifted where a lift is a candidate and has something to gain.
 
-    Fewer than eight classes of several samples say too little: a lift, where it is a candidate, is the
-    default, which also suits the classes that come later. Few features can be compared from three classes
-    on; with fewer they are standardized.
+    Whether to standardize, and the power of the shrinkage, is what promises the largest OSCR area; the
+    simple choice unless another pays. Fewer than eight classes of several samples say too little: there a
+    lift is the default, which also suits the classes that come later. Few features can be compared from
+    three classes on, with a lift and without; with fewer classes they are standardized.
     """
     n_features = samples.shape[1]
     candidates = candidate_metrics(n_features, n_lifted, random_state)
@@ -44,6 +46,11 @@ def choose_metric(
     samples, labels = _some(samples, labels)
     best, quality = candidates[0], -np.inf
     for candidate in candidates:
+        if candidate.n_lifted and not best.n_lifted:
+            if quality >= _GOOD_ENOUGH:
+                break
+            if not few:
+                quality = -np.inf  # a lift that is tried promises less than one of more rows will keep
         if len(candidates) > 1 and candidate.n_lifted:
             candidate.set_params(n_lifted=min(candidate.n_lifted, _LIFTED_TO_CHOOSE))
         candidate.fit(samples, labels)
@@ -52,8 +59,8 @@ def choose_metric(
             best, quality = candidate, found
     promised = {power: _promised(best, samples, labels, power) for power in POWERS if power != best.power}
     power = max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
-    lifted = lifted_dimensions(n_features, n_lifted) if best.n_lifted else 0
-    chosen: AdaptiveMetric = AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted, "power": power})
+    rows = lifted_dimensions(n_features, n_lifted) if best.n_lifted else 0
+    chosen: AdaptiveMetric = AdaptiveMetric(**{**best.get_params(), "n_lifted": rows, "power": power})
     return chosen
 
 
