@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-_NUMBERS_AT_ONCE = 1 << 20  # float64 copies stay small: 8 MiB each
+_NUMBERS_AT_ONCE = 1 << 22  # float64 copies stay small: 32 MiB each
 # Scatter matrices of up to this many numbers are computed per sample, without a loop over classes.
 _SMALL_SCATTER = 16
 _LARGE = 512  # number of features from which a few rows are stored beside the scatter matrix
