@@ -82,26 +82,36 @@ def scored_samples(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration
     form = ScoreCalibration(distances or n_classes < _FEWEST_FOR_ANGLES, 0.0, 0.0, _noise(held_out), 0.0)
     own = form.similarities(held_out.own(), n_dimensions)[:, 0]
     form = replace(form, typical=float(own.mean()))
-    if not form.by_distance and n_classes >= _FEWEST_FOR_RUNNER_UP:
-        weight = TIGHTNESS_WEIGHT if n_classes >= _FEWEST_FOR_TIGHTNESS else 0.0
-        if is_approximate("auto", n_classes):  # only the best classes are looked for, by one score
-            form = replace(form, weight=(1 + STRICTNESS) * weight)
-        else:
-            form = replace(form, weight=weight, strictness=STRICTNESS, runner_up=RUNNER_UP_WEIGHT)
+    if not form.by_distance and n_classes >= _FEWEST_FOR_TIGHTNESS:
+        form = replace(form, weight=TIGHTNESS_WEIGHT, strictness=STRICTNESS)
+    runner_up: tuple[float, ...] = (RUNNER_UP_WEIGHT,)
+    if is_approximate("auto", n_classes):  # only the best class is looked for, by a score that also accepts
+        form, runner_up = replace(form, weight=(1 + STRICTNESS) * form.weight, strictness=0.0), (0.0,)
+    elif n_classes < _FEWEST_FOR_RUNNER_UP:
+        runner_up = (0.0,)
+    elif form.by_distance:  # the runner-up of a sample that is far from all classes is hardly farther
+        runner_up = (0.0, RUNNER_UP_WEIGHT)
     penalties = form.penalties(own, held_out.codes, n_classes)
 
-    def compared(products: Products) -> tuple[NDArray[np.intp], Doubles]:
+    def tops(products: Products) -> tuple[NDArray[np.intp], Doubles, Doubles, Doubles]:
         best, first, second = two_largest(form.similarities(products, n_dimensions) - penalties)
-        return best, form.compared(first, second, penalties[best])
+        return best, first, second, penalties[best]
 
-    parts = []
-    for rows, as_known, as_unknown in held_out:
-        best, known = compared(as_known)
-        parts.append((known, best == held_out.codes[rows], compared(as_unknown)[1]))
-    known, right, unknown = map(np.concatenate, zip(*parts, strict=True))
+    pairs = [(tops(as_known), tops(as_unknown)) for _, as_known, as_unknown in held_out]
+    known, unknown = (
+        tuple(map(np.concatenate, zip(*parts, strict=True))) for parts in zip(*pairs, strict=True)
+    )
     given = held_out.of_unknowns()
-    scored = Scored(known, right, unknown, np.empty(0) if given is None else compared(given)[1])
-    return replace(form, quality=oscr_area(known, right, unknown)), scored
+    right, of_given = known[0] == held_out.codes, () if given is None else tops(given)
+    found = []
+    for weight in runner_up:
+        form = replace(form, runner_up=weight)
+        scored = Scored(form.compared(*known[1:]), right, form.compared(*unknown[1:]))
+        if of_given:
+            scored = scored._replace(given=form.compared(*of_given[1:]))
+        quality = oscr_area(scored.known, scored.right, scored.unknown)
+        found.append((replace(form, quality=quality), scored))
+    return max(found, key=lambda found: round(found[0].quality, 12))
 
 
 def _noise(held_out: HeldOut) -> float:
