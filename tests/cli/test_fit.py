@@ -57,9 +57,9 @@ def test_the_self_check_for_programs(run: Any, table: pd.DataFrame, tmp_path: Pa
 
 def test_warnings_about_two_classes_chance_and_an_id(run: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    frame = pd.DataFrame(random.standard_normal((60, 3)), columns=["a", "b", "account"])
+    frame = pd.DataFrame(random.standard_normal((400, 3)), columns=["a", "b", "account"])
     frame["account"] *= 1e9
-    frame.assign(label=["x", "y"] * 30).to_csv(tmp_path / "t.csv", index=False)
+    frame.assign(label=["x", "y"] * 200).to_csv(tmp_path / "t.csv", index=False)
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow")
     assert "Warning: there are two classes only" in run.message
     assert 'Warning: column "account" has nearly all of the variance' in run.message
