@@ -131,6 +131,8 @@ def test_vectors_and_limits(serving: Any, starting: Any, as_npy: Callable[[Any],
         missing[1, 2] = np.nan
         (refused,) = send(client, ("v.npy", as_npy(missing)))[-1]["refusals"]
         assert refused["reason"] == "sample 2, feature number 3: the value is missing."
+        (refused,) = send(client, ("v.csv", "a,b,c\n1,2,x\n"))[-1]["refusals"]
+        assert refused["reason"].endswith("'x' is not a number. Its columns are: a, b, c.")  # no option
     with serving(world, max_body_mb=0.0001) as client:
         assert client.post("/v1/import", files=[("files", ("v.npy", b"0" * 1000))]).status_code == 413
 

@@ -149,7 +149,8 @@ def _take_all(
 def _reason(error: Exception, name: str, path: Path | None) -> str:
     """Return why a file is refused, without its path or name and without options of the command line."""
     places = "|".join(re.escape(str(place)) for place in (path, name))
-    return re.sub(rf"^({places})(, [^:]*)?: ", "", str(error)).partition(" Use --")[0]
+    reason = re.sub(rf"^({places})(, [^:]*)?: ", "", str(error))
+    return re.split(" (?:Use|If .*, use|Name .* with) --", reason)[0]
 
 
 def _take(service: ServiceState, intake: Intake, name: str, path: Path | None) -> Iterator[IntakeSummary]:
