@@ -65,6 +65,8 @@ FRAME = b"\x2c\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0"
         (png(*[chunk(b"IDAT", b"")] * 1001), "PNG of more than 1,000 chunks"),
         (png()[:-12] + chunk(b"tEXt", b"a\0b") * 1001 + chunk(b"IEND", b""), "PNG of more than 1,000"),
         (jpeg_of_scans(101), "JPEG of more than 100 scans"),
+        (b"\xff\xd8\xff\xfe\0\x04\xff\xd9" + jpeg_of_scans(101)[2:], "JPEG of more than 100 scans"),
+        (jpeg(b"\xff\xfe\0\x02" * 10_000), "JPEG of more than 10,000 segments"),
         (jpeg(b"\xff\xfe\0\x02" * 2000), "more parts than any program writes"),
         (jpeg(b"\xff\xe1\0\x0cExif\0\0abcd" * 2000), "more parts than any program writes"),
         (jpeg(b"\xff" * 100_000), "more parts than any program writes"),
@@ -87,6 +89,7 @@ def test_files_of_very_many_parts_are_refused(data: bytes, reason: str) -> None:
     [
         png(*[chunk(b"tEXt", b"a\0b")] * 50),
         jpeg_of_scans(10),
+        jpeg(b"") + b"\xff\xda\0\x02" * 1000,  # a video behind the picture
         jpeg(b"\xff\xe2\x01\x02" + bytes(256)),
         GIF + b"\x21\xfe\x03abc\0" + FRAME * 5000 + b";",
         stored(Image.new("L", (8, 8)), "TIFF", save_all=True, append_images=[Image.new("L", (8, 8))] * 100),

@@ -7,12 +7,15 @@ camera or program writes as many parts as are refused here.
 from __future__ import annotations
 
 import io
+import re
 import struct
 from typing import Any
 
 _HEADER_READS = 2000  # four for each part
 _PIXEL_READS = 1 << 22
 _MOST_CHUNKS = 1000  # of a PNG, besides those of its pixels
+_MOST_SEGMENTS = 10_000
+_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd8]", re.DOTALL)  # not one within the pixels
 _MOST_SCANS = 100  # of a JPEG: each goes over all pixels
 _MOST_VALUES = 1 << 18  # of one tag of a TIFF, such as the places of its strips
 _PIXEL_CHUNKS = (b"IDAT", b"fcTL", b"fdAT")
@@ -47,8 +50,8 @@ def check_parts(data: bytes) -> None:
     try:
         if data.startswith(b"\x89PNG"):
             _check_png(data)
-        elif data.startswith(b"\xff\xd8") and data.count(b"\xff\xda") > _MOST_SCANS:
-            raise PictureError(f"a JPEG of more than {_MOST_SCANS} scans")
+        elif data.startswith(b"\xff\xd8"):
+            _check_jpeg(data)
         elif data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
             _check_tiff(data)
     except struct.error:  # cut off, which the decoder says better
@@ -63,6 +66,21 @@ def _check_png(data: bytes) -> None:
         if n_chunks > _MOST_CHUNKS:
             raise PictureError(f"a PNG of more than {_MOST_CHUNKS:,} chunks besides its pixels")
         at += 12 + length
+
+
+def _check_jpeg(data: bytes) -> None:
+    """Count the scans up to the end of the picture: a phone may append a video."""
+    at, n_scans = 2, 0
+    for _ in range(_MOST_SEGMENTS):
+        found = _MARKER.search(data, at)
+        if found is None or found[0] == b"\xff\xd9":
+            return
+        n_scans += found[0] == b"\xff\xda"
+        if n_scans > _MOST_SCANS:
+            raise PictureError(f"a JPEG of more than {_MOST_SCANS} scans")
+        (length,) = struct.unpack_from(">H", data, found.end())
+        at = found.end() + length
+    raise PictureError(f"a JPEG of more than {_MOST_SEGMENTS:,} segments")
 
 
 def _check_tiff(data: bytes) -> None:
