@@ -77,41 +77,48 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
 
 
 def scored_samples(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration, Scored]:
-    """Return the score of these classes, with the OSCR area that it promises, and what the samples score."""
+    """Return the form of the score that promises the largest OSCR area, and what the samples score."""
+    forms, penalties = _forms(held_out, distances)
+
+    def largest(products: Products) -> tuple[NDArray[np.intp], Doubles, Doubles, Doubles]:
+        similarities = forms[0].similarities(products, held_out.means.shape[1])
+        best, first, second = two_largest(similarities - penalties)
+        return best, first, second, penalties[best]
+
+    pairs = [(largest(as_known), largest(as_unknown)) for _, as_known, as_unknown in held_out]
+    (best, *known), (_, *unknown) = (
+        map(np.concatenate, zip(*parts, strict=True)) for parts in zip(*pairs, strict=True)
+    )
+    given = held_out.of_unknowns()
+    of_given = None if given is None else largest(given)[1:]
+    found = []
+    for form in forms:
+        scored = Scored(form.compared(*known), best == held_out.codes, form.compared(*unknown))
+        if of_given is not None:
+            scored = scored._replace(given=form.compared(*of_given))
+        quality = oscr_area(scored.known, scored.right, scored.unknown)
+        found.append((replace(form, quality=quality), scored))
+    return max(found, key=lambda found: round(found[0].quality, 12))
+
+
+def _forms(held_out: HeldOut, distances: bool) -> tuple[list[ScoreCalibration], Doubles]:
+    """Return the forms of the score to choose from, which differ in the runner-up only, and the penalties."""
     n_classes, n_dimensions = held_out.means.shape
     form = ScoreCalibration(distances or n_classes < _FEWEST_FOR_ANGLES, 0.0, 0.0, _noise(held_out), 0.0)
     own = form.similarities(held_out.own(), n_dimensions)[:, 0]
     form = replace(form, typical=float(own.mean()))
+    approximate = is_approximate("auto", n_classes)  # only the best class is looked for, by one score
     if not form.by_distance and n_classes >= _FEWEST_FOR_TIGHTNESS:
-        form = replace(form, weight=TIGHTNESS_WEIGHT, strictness=STRICTNESS)
-    runner_up: tuple[float, ...] = (RUNNER_UP_WEIGHT,)
-    if is_approximate("auto", n_classes):  # only the best class is looked for, by a score that also accepts
-        form, runner_up = replace(form, weight=(1 + STRICTNESS) * form.weight, strictness=0.0), (0.0,)
-    elif n_classes < _FEWEST_FOR_RUNNER_UP:
-        runner_up = (0.0,)
-    elif form.by_distance:  # the runner-up of a sample that is far from all classes is hardly farther
-        runner_up = (0.0, RUNNER_UP_WEIGHT)
-    penalties = form.penalties(own, held_out.codes, n_classes)
-
-    def tops(products: Products) -> tuple[NDArray[np.intp], Doubles, Doubles, Doubles]:
-        best, first, second = two_largest(form.similarities(products, n_dimensions) - penalties)
-        return best, first, second, penalties[best]
-
-    pairs = [(tops(as_known), tops(as_unknown)) for _, as_known, as_unknown in held_out]
-    known, unknown = (
-        tuple(map(np.concatenate, zip(*parts, strict=True))) for parts in zip(*pairs, strict=True)
-    )
-    given = held_out.of_unknowns()
-    right, of_given = known[0] == held_out.codes, () if given is None else tops(given)
-    found = []
-    for weight in runner_up:
-        form = replace(form, runner_up=weight)
-        scored = Scored(form.compared(*known[1:]), right, form.compared(*unknown[1:]))
-        if of_given:
-            scored = scored._replace(given=form.compared(*of_given[1:]))
-        quality = oscr_area(scored.known, scored.right, scored.unknown)
-        found.append((replace(form, quality=quality), scored))
-    return max(found, key=lambda found: round(found[0].quality, 12))
+        weight, strictness = TIGHTNESS_WEIGHT, STRICTNESS
+        if approximate:
+            weight, strictness = weight * (1 + strictness), 0.0
+        form = replace(form, weight=weight, strictness=strictness)
+    forms = [form]
+    if n_classes >= _FEWEST_FOR_RUNNER_UP and not approximate:
+        compared = replace(form, runner_up=RUNNER_UP_WEIGHT)
+        # Far from all classes the second is hardly farther than the first: distances may do without it.
+        forms = [form, compared] if form.by_distance else [compared]
+    return forms, form.penalties(own, held_out.codes, n_classes)
 
 
 def _noise(held_out: HeldOut) -> float:

@@ -33,7 +33,8 @@ class ScoreCalibration:
     The score is ``s = similarity - weight * tightness``, with the similarity of the class's own samples as
     its tightness. What is compared with the threshold is ``s - runner_up * s' - strictness * penalty`` with
     the largest score s' of the other classes and the penalty, ``weight * tightness``, of the class with the
-    largest score: tightness tells less about which class is the right one than about whether any is.
+    largest score: tightness tells less about which class is the right one than about whether any is. Without
+    a runner-up the score itself is compared.
 
     Attributes
     ----------
