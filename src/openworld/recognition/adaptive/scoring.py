@@ -26,7 +26,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-_TIGHTNESS_SAMPLES = 6000
+_TIGHTNESS_SAMPLES = 4000
 _FEW, _MANY = 16, 64  # so few of so many scores are quicker to look for one after the other
 # Samples are worked on so many at a time, and fewer where there are very many classes.
 _CHUNK_ROWS, _CHUNK_SCORES = 1024, 1 << 24
