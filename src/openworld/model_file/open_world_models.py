@@ -353,7 +353,7 @@ def _restore_state(
 
 
 def _restore_calibration(document: Document, metric: AdaptiveMetric) -> ScoreCalibration:
-    values = {"strictness": 0.0, **document}  # files of before have none
+    values = {"strictness": 0.0, **document}  # 0.1.0 wrote none
     del values["n_samples"]
     if "power" in values:  # format 1
         metric.power = require_number(values.pop("power"), "state", 0)

@@ -50,7 +50,7 @@ def choose_metric(
             if quality >= _GOOD_ENOUGH:
                 break
             if not few:
-                quality = -np.inf  # a lift that is tried promises less than one of more rows will keep
+                quality = -np.inf  # a trial of few rows promises less than the lift that is kept
         if len(candidates) > 1 and candidate.n_lifted:
             candidate.set_params(n_lifted=min(candidate.n_lifted, _LIFTED_TO_CHOOSE))
         candidate.fit(samples, labels)
