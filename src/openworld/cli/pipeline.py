@@ -101,7 +101,8 @@ def report_skipped(
         messages.print(f"Skipped {plural(n_unlabeled, stream.noun)} without a label.")
     if not n_failures:
         return
-    messages.print(f"[yellow]{n_failures:,} could not be read and were skipped:[/]")
+    were = "was" if n_failures == 1 else "were"
+    messages.print(f"[yellow]{n_failures:,} could not be read and {were} skipped:[/]")
     for name, reason in failures[:_FAILURES_SHOWN]:
         messages.print(f"  {escape(name)}: {escape(reason)}", soft_wrap=True)
     if n_failures > _FAILURES_SHOWN:
