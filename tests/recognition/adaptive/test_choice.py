@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
-from openworld.recognition.adaptive import choice
+from openworld.recognition.adaptive import choice, held_out
 from openworld.recognition.adaptive.choice import candidate_metrics, choose_metric
+from openworld.recognition.adaptive.held_out import hold_out
 from openworld.recognition.adaptive.metric import LARGEST_SCATTER
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
@@ -105,3 +106,11 @@ def test_many_samples_cost_no_more(monkeypatch):
     chosen(np.tile(samples, (100, 1)) + noise, np.tile(labels, 100), n_lifted=0)
     assert seen
     assert max(seen) <= 3000
+
+
+def test_with_very_many_classes_only_some_are_judged(monkeypatch):
+    judged = []
+    monkeypatch.setattr(held_out, "_MOST_JUDGED", 1000)
+    monkeypatch.setattr(choice, "hold_out", lambda *parts: judged.append(parts[4]) or hold_out(*parts))
+    chosen(DIGITS[:300], DIGIT[:300])
+    assert all(np.unique(codes).tolist() == [0, 3, 6, 9] for codes in judged)

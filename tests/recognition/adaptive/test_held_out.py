@@ -144,7 +144,7 @@ def test_blocks_of_classes_make_no_difference(bound, pairs, monkeypatch):
     np.testing.assert_allclose(np.concatenate([u.mixed for *_, u in blocks]), unknown.mixed, rtol=1e-4)
 
 
-def test_holding_out_whitens_what_the_statistics_hold(monkeypatch):
+def test_holding_out_whitens_what_the_statistics_hold():
     case = Case((4, 1, 6, 3))
     names = np.array(["d", "a", "c", "b"])
     statistics = ClassStatistics("pooled").add(case.samples, names[case.codes])
@@ -156,6 +156,12 @@ def test_holding_out_whitens_what_the_statistics_hold(monkeypatch):
     np.testing.assert_allclose(found.samples, whitening(samples)[case.codes != 1], atol=1e-6)
     np.testing.assert_allclose(found.shares @ found.means, 0, atol=1e-5)
     np.testing.assert_allclose(found.means, whitening(case.means.astype(np.float32)), atol=1e-5)
-    monkeypatch.setattr(module, "_MOST_JUDGED", 20)
-    some = hold_out(statistics, whitening, order, samples, case.codes)
-    assert set(some.codes.tolist()) < {0, 2, 3}
+
+
+def test_some_samples_are_the_first_of_every_nth_class():
+    held_out = Case((4, 2, 6, 3)).held_out
+    some = held_out.some(3, 2)
+    assert some.codes.tolist() == [0] * 3 + [2] * 3
+    np.testing.assert_array_equal(some.samples, held_out.samples[[0, 1, 2, 6, 7, 8]])
+    assert some.means is held_out.means
+    assert held_out.some(6, 1) is held_out

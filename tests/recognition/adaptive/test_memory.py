@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 
 from openworld import AdaptiveMetric, ClassStatistics, OpenWorldRecognizer
 from openworld.recognition.adaptive.memory import ClassMemory, Derived
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
+from openworld.recognition.adaptive.scoring import make_scoring_model
 
 X, CODES = load_iris(return_X_y=True)
 Y = np.array(["a", "b", "c"])[CODES]
@@ -86,3 +87,13 @@ def test_what_is_left_after_learning_and_renaming():
     assert renamed.changed == {"z", "d"}
     assert renamed.previous.classes.tolist() == ["a", "c", "z"]
     assert Derived().renamed("b", "z") == Derived()
+
+
+def test_samples_that_calibration_whitened_show_the_tightness_too():
+    samples, digits = load_digits(return_X_y=True)
+    model = OpenWorldRecognizer(metric=AdaptiveMetric()).fit(samples, digits)
+    shared, memory = model._current(), model.memory_
+    assert shared.calibration.weight
+    alone = make_scoring_model(model.metric_, memory.lengths, memory.reservoir, shared.calibration)
+    np.testing.assert_allclose(shared.penalties, alone.penalties, rtol=1e-5)
+    np.testing.assert_allclose(shared.vectors.rows, alone.vectors.rows, atol=1e-5)

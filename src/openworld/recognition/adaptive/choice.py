@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.recognition.adaptive.calibration import scored_samples
-from openworld.recognition.adaptive.held_out import hold_out
+from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric, Whitening
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.class_statistics import ClassStatistics
@@ -115,7 +115,8 @@ def _promised(
     kept = Reservoir(2, _JUDGED, precise_enough(samples))
     kept.add(samples, labels)
     judged, codes = kept.samples(classes, kept.per_class)
+    some = codes % step_of_judged(len(codes), len(classes)) == 0
     whitening = metric.whitening_ if power == metric.power else Whitening.of(statistics, power)
     order = np.arange(len(classes))
-    held_out = hold_out(statistics, whitening, order, metric.representation_(judged), codes)
+    held_out = hold_out(statistics, whitening, order, metric.representation_(judged[some]), codes[some])
     return scored_samples(held_out, distances=not metric.directions)[0].quality

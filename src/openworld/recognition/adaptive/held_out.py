@@ -10,7 +10,7 @@ is their number over that of the kept ones and share their part of the degrees o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from openworld.recognition.adaptive.metric import Whitening, center_weights
 from openworld.recognition.class_statistics import ClassStatistics
+from openworld.recognition.validation import rank_in_class
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -82,6 +83,11 @@ class HeldOut:
     per_sample: float
     unknowns: Floats | None = None
     shrunk: float = 0.0
+
+    def some(self, per_class: int, step: int) -> HeldOut:
+        """Return the same with the first `per_class` samples of every `step`-th class only."""
+        some = (rank_in_class(self.codes) < per_class) & (self.codes % step == 0)
+        return self if some.all() else replace(self, samples=self.samples[some], codes=self.codes[some])
 
     def of_unknowns(self) -> Products | None:
         """Return the products of the samples of no class and all means; None without such samples."""
@@ -239,7 +245,7 @@ def hold_out(
     codes: Codes,
     unknowns: Floats | None = None,
 ) -> HeldOut:
-    """Whiten class means and samples to judge with.
+    """Whiten class means and samples to judge with, except those of a class of one sample.
 
     Parameters
     ----------
@@ -250,22 +256,21 @@ def hold_out(
     order : array of shape (K,)
         The row of each class in `statistics`.
     represented : array of shape (n, L)
-        Samples that `statistics` hold, sorted by class. A class of one sample cannot be judged, and with very
-        many classes only some are.
+        Samples that `statistics` hold, sorted by class.
     codes : array of shape (n,)
     unknowns : array of shape (m, L), optional
         Represented samples of no class.
     """
     counts = statistics.counts[order]
-    judged = (counts[codes] > 1.5) & (codes % step_of_judged(len(codes), len(order)) == 0)
+    several = counts[codes] > 1.5
     means = whitening(statistics.means[order].astype(np.float32))
-    samples = represented[judged]
+    samples = represented[several]
     samples = whitening(samples) if len(samples) else samples
     if unknowns is not None and len(unknowns):
         unknowns = whitening(unknowns)
     return HeldOut(
         samples,
-        codes[judged],
+        codes[several],
         means,
         counts,
         center_weights(counts),

@@ -15,13 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from openworld.index.growing_rows import Restorer
 from openworld.recognition.adaptive.calibration import calibrate
-from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
+from openworld.recognition.adaptive.held_out import HeldOut, hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, represented_statistics
 from openworld.recognition.adaptive.radial import length_statistics
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.score import ScoreCalibration
-from openworld.recognition.adaptive.scoring import ScoringModel, make_scoring_model, sorted_classes
+from openworld.recognition.adaptive.scoring import (
+    ScoringModel,
+    make_scoring_model,
+    shown_samples,
+    sorted_classes,
+)
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.locking import lock_of
 from openworld.recognition.threshold import Objective
@@ -135,29 +140,26 @@ class ClassMemory:
         statistics, lengths = self.statistics + other.statistics, self.lengths + other.lengths
         return ClassMemory(self.representation, statistics, lengths, reservoir, unknowns)
 
-    def calibrate(
-        self, whitening: Whitening, objective: Objective
-    ) -> tuple[ScoreCalibration, NDArray[np.float32]]:
+    def calibrate(self, whitening: Whitening, objective: Objective) -> tuple[ScoreCalibration, HeldOut]:
         """Calibrate on at most a few thousand samples, whatever the number of classes.
 
         Returns
         -------
         calibration : ScoreCalibration
-        means : array of shape (K, L)
-            The whitened means of the sorted classes.
+        held_out : HeldOut
+            The whitened means of the sorted classes, and the samples that show how tight these are, some of
+            which calibration used.
         """
         classes, order = sorted_classes(self.statistics)
-        per_class = min(max(_CALIBRATION_SAMPLES // len(classes), 2), self.reservoir.per_class)
-        step = step_of_judged(per_class * len(classes), len(classes))
-        samples, codes = self.reservoir.samples(classes[::step], per_class)
-        codes *= step
+        samples, codes = shown_samples(self.reservoir, classes, len(classes))
         unknowns = self.kept_unknowns()
         represented = self.representation(unknowns) if len(unknowns) else None
         held_out = hold_out(
             self.statistics, whitening, order, self.representation(samples), codes, represented
         )
-        found = calibrate(held_out, objective, distances=not self.representation.directions)
-        return found, held_out.means
+        per_class = min(max(_CALIBRATION_SAMPLES // len(classes), 2), self.reservoir.per_class)
+        judged = held_out.some(per_class, step_of_judged(per_class * len(classes), len(classes)))
+        return calibrate(judged, objective, distances=not self.representation.directions), held_out
 
 
 @dataclass(frozen=True)
@@ -357,18 +359,18 @@ class ClassMemoryMixin:
     def _derive(self) -> ScoringModel:
         """Compute the scoring model, and metric and calibration if enough samples were added."""
         n_samples, derived = float(self.statistics_.counts.sum()), self._derived
-        calibration, previous, means = derived.calibration, derived.previous, None
+        calibration, previous, held_out = derived.calibration, derived.previous, None
         most, least = max(n_samples, derived.n_samples), min(n_samples, derived.n_samples)
         if calibration is None or most > (1 + self.refresh_growth) * least:
             whitening = Whitening.of(self.statistics_, self.metric_.power)
-            calibration, means = self.memory_.calibrate(whitening, self.objective)
+            calibration, held_out = self.memory_.calibrate(whitening, self.objective)
             self.metric_.whitening_, previous = whitening, None
         else:
             n_samples = derived.n_samples
         # The new model takes over the rows of the previous one, which cannot be used if this fails.
         self._derived = replace(derived, previous=None)
         kept = self.memory_.lengths, self.memory_.reservoir
-        model = make_scoring_model(self.metric_, *kept, calibration, previous, derived.changed, means)
+        model = make_scoring_model(self.metric_, *kept, calibration, previous, derived.changed, held_out)
         self._derived = Derived(model, calibration, n_samples)
         return model
 

@@ -215,23 +215,23 @@ def make_scoring_model(
     calibration: ScoreCalibration,
     previous: ScoringModel | None = None,
     changed: Set[Any] = frozenset(),
-    means: Floats | None = None,
+    held_out: HeldOut | None = None,
 ) -> ScoringModel:
     """Make the model from statistics and reservoir.
 
     Where a previous model by the same metric is given, only the classes that changed since then are made
     again, so learning one class costs little however many there are. Its rows are taken over: it is not to
-    be used afterwards. Without a previous model, the whitened means of the sorted classes may be given.
+    be used afterwards. Without a previous model, the whitened means and samples of the sorted classes may be
+    given.
     """
     classes, order = sorted_classes(metric.statistics_)
     vectors, rows, penalties, factors = _kept_of(previous, classes, metric.representation_.n_dimensions)
     new = (rows < 0) | np.isin(classes, as_array(list(changed)))
 
-    counts = metric.statistics_.counts[order[new]]
-    whitened = means
-    if whitened is None:
-        sums = metric.statistics_.sums[order[new]]
-        whitened = metric.whitening_((sums / counts[:, np.newaxis]).astype(np.float32))
+    if held_out is None:
+        shown = shown_samples(reservoir, classes[new & (calibration.weight > 0)], len(classes))
+        held_out = _whitened(metric, order[new], *shown, fresh=previous is None)
+    whitened, counts = held_out.means, held_out.counts
     first, n_added = len(vectors), int(np.sum(rows < 0))
     vectors.extend(np.empty((n_added, whitened.shape[1]), dtype=np.float32))
     rows[rows < 0] = np.arange(first, first + n_added)
@@ -242,9 +242,8 @@ def make_scoring_model(
         vectors.rows[rows[new]], factors[new] = unit(whitened) * own_factors[:, np.newaxis], 1
     penalties[new] = 0
     if calibration.weight:
-        per_class = int(np.clip(_TIGHTNESS_SAMPLES // len(classes), 4, reservoir.per_class))
-        shown = reservoir.samples(classes[new], per_class)
-        penalties[new] = _tightness(metric, calibration, whitened, counts, *shown, fresh=previous is None)
+        own = calibration.similarities(held_out.own(), whitened.shape[1])[:, 0]
+        penalties[new] = calibration.penalties(own, held_out.codes, len(counts))
     radii = radii_of(lengths, classes)
     index, left = None, _rows_left(previous, metric.statistics_, changed)
     vectors.rows[left] = 0
@@ -258,28 +257,28 @@ def make_scoring_model(
     )
 
 
-def _tightness(
-    metric: AdaptiveMetric,
-    calibration: ScoreCalibration,
-    means: Floats,
-    counts: Doubles,
-    samples: NDArray[Any],
-    codes: Rows,
-    *,
-    fresh: bool,
-) -> Doubles:
-    """Return the penalties of classes with these whitened means, from samples of theirs.
+def shown_samples(reservoir: Reservoir, classes: NDArray[Any], n_classes: int) -> tuple[NDArray[Any], Rows]:
+    """Return samples that show how tight some of the classes are, and their positions in `classes`."""
+    per_class = int(np.clip(_TIGHTNESS_SAMPLES // n_classes, 4, reservoir.per_class))
+    return reservoir.samples(classes, per_class)
+
+
+def _whitened(
+    metric: AdaptiveMetric, order: Rows, samples: NDArray[Any], codes: Rows, *, fresh: bool
+) -> HeldOut:
+    """Whiten the means of classes, given by their rows in the statistics, and samples of theirs.
 
     A metric that is not fresh has not seen what was learned of them: there is nothing to leave out.
     """
+    counts = metric.statistics_.counts[order]
+    sums = metric.statistics_.sums[order]
+    means = metric.whitening_((sums / counts[:, np.newaxis]).astype(np.float32))
     several = counts[codes] > 1.5
     shown = metric.whitening_(metric.representation_(samples[several])) if several.any() else means[:0]
     shares, per_sample = np.zeros(len(counts)), 0.0
     if fresh:
         shares, per_sample = center_weights(counts), metric.whitening_.per_sample
-    held_out = HeldOut(shown, codes[several], means, counts, shares, per_sample)
-    own = calibration.similarities(held_out.own(), means.shape[1])[:, 0]
-    return calibration.penalties(own, codes[several], len(counts))
+    return HeldOut(shown, codes[several], means, counts, shares, per_sample)
 
 
 def _rows_left(previous: ScoringModel | None, statistics: ClassStatistics, changed: Set[Any]) -> Rows:
