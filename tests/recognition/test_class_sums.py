@@ -30,7 +30,8 @@ def by_loop(X, codes, weights, n_classes):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_against_a_loop(n_features, at_once, dtype, weighted, monkeypatch):
-    monkeypatch.setattr("openworld.recognition.class_sums._NUMBERS_AT_ONCE", at_once)
+    for name in ("_NUMBERS_AT_ONCE", "_CACHED_NUMBERS"):
+        monkeypatch.setattr(f"openworld.recognition.class_sums.{name}", at_once)
     X = (100 * RANDOM.random((60, n_features))).astype(dtype)
     codes = np.r_[np.arange(7), RANDOM.integers(0, 7, 53)]
     weights = RANDOM.random(60) + 0.5 if weighted else None

@@ -379,7 +379,7 @@ class ClassStatistics:
         self, rows: NDArray[np.intp], other: ClassStatistics, between: Floats, sign: Literal[1, -1]
     ) -> None:
         if self.pooled is not None and other.pooled is not None:
-            for part in (other.pooled, PooledScatter.of(between[between.any(axis=1)])):
+            for part in (other.pooled, PooledScatter(between[between.any(axis=1)])):
                 self.pooled = self.pooled + part if sign > 0 else self.pooled - part
         if self.scatter_kind == "per_class":
             n_at_once = max(1, _NUMBERS_AT_ONCE // max(1, between.shape[1] ** 2))

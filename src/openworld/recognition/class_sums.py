@@ -14,6 +14,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 _NUMBERS_AT_ONCE = 1 << 22  # float64 copies stay small: 32 MiB each
+_CACHED_NUMBERS = 1 << 19  # few enough to stay in a processor's cache
 # Scatter matrices of up to this many numbers are computed per sample, without a loop over classes.
 _SMALL_SCATTER = 16
 _LARGE = 512  # number of features from which a few rows are stored beside the scatter matrix
@@ -40,8 +41,8 @@ class ClassSums:
         self.counts = np.bincount(codes, weights, n_classes).astype(np.float64)
         self._order = np.argsort(codes, kind="stable")
 
-    def _pieces(self) -> Iterator[Codes]:
-        n_rows = max(1, _NUMBERS_AT_ONCE // max(1, self.samples.shape[1]))
+    def _pieces(self, numbers: int) -> Iterator[Codes]:
+        n_rows = max(1, numbers // max(1, self.samples.shape[1]))
         for start in range(0, len(self._order), n_rows):
             yield self._order[start : start + n_rows]
 
@@ -52,7 +53,7 @@ class ClassSums:
     def _sum_of(self, rows_of: Callable[[Codes], Floats], width: int) -> Floats:
         """Sum the rows that `rows_of` computes, per class, by a product with the sparse indicator matrix."""
         sums = np.zeros((len(self.counts), width))
-        for piece in self._pieces():
+        for piece in self._pieces(_CACHED_NUMBERS):
             present, starts = np.unique(self.codes[piece], return_index=True)
             weights = np.ones(len(piece)) if self.weights is None else self.weights[piece]
             belongs = csr_array((weights, np.arange(len(piece)), np.append(starts, len(piece))))
@@ -61,13 +62,15 @@ class ClassSums:
 
     def scatter(self, means: Floats) -> PooledScatter:
         """Return the scatter of all samples, each about the mean of its class."""
-        pieces = list(self._pieces())
-        if len(pieces) == 1:
-            return PooledScatter.of(self._deviations(pieces[0], means))
-        scatter = np.zeros((self.samples.shape[1],) * 2)
-        for piece in pieces:
-            deviations = self._deviations(piece, means)
-            scatter += deviations.T @ deviations
+        pieces = list(self._pieces(_NUMBERS_AT_ONCE))
+        deviations = np.empty((max(map(len, pieces), default=0), means.shape[1]))
+        if len(pieces) <= 1:
+            return PooledScatter.of(self._deviations(self._order, means, deviations))
+        scatter = np.zeros((means.shape[1],) * 2)
+        products = np.empty_like(scatter)
+        for piece in pieces:  # into the same arrays: new ones of this size take the system long to give
+            some = self._deviations(piece, means, deviations[: len(piece)])
+            scatter += np.matmul(some.T, some, out=products)
         return PooledScatter(np.empty((0, len(scatter))), scatter)
 
     def class_scatters(self, means: Floats) -> Floats:
@@ -84,17 +87,22 @@ class ClassSums:
         ends = np.cumsum(np.bincount(self.codes, minlength=n_classes))
         for code, end in enumerate(ends):
             start = ends[code - 1] if code else 0
-            deviations = self._deviations(self._order[start:end], means)
+            rows = self._order[start:end]
+            deviations = self._deviations(rows, means, np.empty((len(rows), n_features)))
             np.matmul(deviations.T, deviations, out=scatters[code])
         return scatters
 
-    def _deviations(self, rows: Codes, means: Floats) -> Floats:
+    def _deviations(self, rows: Codes, means: Floats, out: Floats) -> Floats:
         """Return samples less the means of their classes, times the roots of their weights."""
-        centered = means[self.codes[rows]]
-        np.subtract(self.samples[rows], centered, out=centered)
-        if self.weights is not None:
-            centered *= np.sqrt(self.weights[rows])[:, np.newaxis]
-        return centered
+        at_once = max(1, _CACHED_NUMBERS // max(1, means.shape[1]))
+        for start in range(0, len(rows), at_once):
+            some = rows[start : start + at_once]
+            centered = np.subtract(
+                self.samples[some], means[self.codes[some]], out=out[start : start + at_once]
+            )
+            if self.weights is not None:
+                centered *= np.sqrt(self.weights[some])[:, np.newaxis]
+        return out
 
 
 @dataclass(frozen=True)

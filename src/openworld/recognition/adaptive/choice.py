@@ -11,8 +11,8 @@ from openworld.recognition.adaptive.calibration import scored_samples
 from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric, Whitening
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
+from openworld.recognition.adaptive.scoring import sorted_classes
 from openworld.recognition.class_statistics import ClassStatistics
-from openworld.recognition.validation import as_array
 
 POWERS = (1.0, 0.5, 0.25)
 _LARGEST_LIFTED = 1024  # with more features a lift no longer pays for its cost
@@ -44,6 +44,7 @@ def choose_metric(
     if n_classes < (3 if few else _FEWEST_CLASSES):
         return candidates[0] if few else _default(candidates)
     samples, labels = _some(samples, labels)
+    judged = _judged(samples, labels)
     best, quality = candidates[0], -np.inf
     for candidate in candidates:
         if candidate.n_lifted and not best.n_lifted:
@@ -54,10 +55,10 @@ def choose_metric(
         if len(candidates) > 1 and candidate.n_lifted:
             candidate.set_params(n_lifted=min(candidate.n_lifted, _LIFTED_TO_CHOOSE))
         candidate.fit(samples, labels)
-        found = _promised(candidate, samples, labels)
+        found = _promised(candidate, *judged)
         if found > quality + _GAIN / n_classes:
             best, quality = candidate, found
-    promised = {power: _promised(best, samples, labels, power) for power in POWERS if power != best.power}
+    promised = {power: _promised(best, *judged, power) for power in POWERS if power != best.power}
     power = max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
     rows = lifted_dimensions(n_features, n_lifted) if best.n_lifted else 0
     chosen: AdaptiveMetric = AdaptiveMetric(**{**best.get_params(), "n_lifted": rows, "power": power})
@@ -106,17 +107,22 @@ def _some(samples: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], ND
     return found, classes[codes]
 
 
-def _promised(
-    metric: AdaptiveMetric, samples: NDArray[Any], labels: NDArray[Any], power: float = 1.0
-) -> float:
-    """Return the OSCR area that calibration promises on some of the samples."""
-    statistics: ClassStatistics = metric.statistics_
-    classes = as_array(statistics.labels)
+def _judged(samples: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return some of the samples, of some classes where there are very many, and their classes' positions."""
+    classes = np.unique(labels)
     kept = Reservoir(2, _JUDGED, precise_enough(samples))
     kept.add(samples, labels)
     judged, codes = kept.samples(classes, kept.per_class)
     some = codes % step_of_judged(len(codes), len(classes)) == 0
+    return judged[some], codes[some]
+
+
+def _promised(
+    metric: AdaptiveMetric, judged: NDArray[Any], codes: NDArray[np.intp], power: float = 1.0
+) -> float:
+    """Return the OSCR area that calibration promises on samples of the sorted classes."""
+    statistics: ClassStatistics = metric.statistics_
     whitening = metric.whitening_ if power == metric.power else Whitening.of(statistics, power)
-    order = np.arange(len(classes))
-    held_out = hold_out(statistics, whitening, order, metric.representation_(judged[some]), codes[some])
+    order = sorted_classes(statistics)[1]
+    held_out = hold_out(statistics, whitening, order, metric.representation_(judged), codes)
     return scored_samples(held_out, distances=not metric.directions)[0].quality
