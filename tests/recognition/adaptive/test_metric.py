@@ -17,6 +17,7 @@ from openworld.recognition.adaptive.metric import (
     inverse_cholesky,
     oracle_approximating_shrinkage,
     represented_statistics,
+    times_triangular,
     unit,
 )
 
@@ -321,3 +322,12 @@ def test_a_matrix_that_has_no_root_is_refused():
     matrix[299, 299] = -1
     with pytest.raises(np.linalg.LinAlgError):
         inverse_cholesky(matrix)
+
+
+@pytest.mark.parametrize("size", [1, 128, 129, 300])
+@pytest.mark.parametrize("lower", [False, True])
+def test_a_product_with_a_triangular_matrix_leaves_out_its_zeros(size, lower):
+    random = np.random.default_rng(size)
+    left, right = (random.standard_normal((n, size), dtype=np.float32) for n in (7, size))
+    right = np.tril(right) if lower else np.triu(right)
+    assert_allclose(times_triangular(left, right, lower=lower), left @ right, atol=1e-4)

@@ -76,13 +76,21 @@ class Whitening:
         centered = represented - self.center
         if len(self.map) <= _COLUMNS_AT_ONCE:
             return np.asarray(strmm(1.0, self.map.T, centered.T, lower=True, overwrite_b=True).T)
-        whitened = np.empty_like(centered, dtype=np.float32)
-        # In strips of columns, which leaves out most of the zeros of the map: half the work. SciPy calls
-        # strmm while it holds the GIL, which would stop all other threads.
-        for start in range(0, len(self.map), _COLUMNS_AT_ONCE):
-            stop = min(start + _COLUMNS_AT_ONCE, len(self.map))
-            np.matmul(centered[:, :stop], self.map[:stop, start:stop], out=whitened[:, start:stop])
-        return whitened
+        return times_triangular(centered, self.map)
+
+
+def times_triangular(matrix: Floats, triangular: Floats, *, lower: bool = False) -> Floats:
+    """Multiply a matrix by a triangular one.
+
+    In strips of columns, which leaves out most of the zeros: half the work. SciPy calls strmm while it holds
+    the GIL, which would stop all other threads.
+    """
+    product = np.empty(matrix.shape, dtype=np.float32)
+    for start in range(0, len(triangular), _COLUMNS_AT_ONCE):
+        columns = slice(start, start + _COLUMNS_AT_ONCE)
+        rows = slice(start, None) if lower else slice(columns.stop)
+        np.matmul(matrix[:, rows], triangular[rows, columns], out=product[:, columns])
+    return product
 
 
 def center_weights(counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -126,9 +134,9 @@ def inverse_cholesky(matrix: Floats) -> Floats:
     half = len(matrix) // 2
     inverse = np.zeros_like(matrix)
     inverse[:half, :half] = first = inverse_cholesky(matrix[:half, :half])
-    mixed = matrix[half:, :half] @ first.T
+    mixed = times_triangular(matrix[half:, :half], first.T)
     inverse[half:, half:] = second = inverse_cholesky(matrix[half:, half:] - mixed @ mixed.T)
-    inverse[half:, :half] = -(second @ mixed) @ first
+    inverse[half:, :half] = -times_triangular(times_triangular(mixed.T, second.T).T, first, lower=True)
     return inverse
 
 
@@ -160,8 +168,13 @@ def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: f
 
 def unit(vectors: Floats) -> Floats:
     """Scale each row to unit length (scikit-learn's `normalize` leaves rows shorter than 1e-6)."""
+    return np.asarray(vectors / row_lengths(vectors))
+
+
+def row_lengths(vectors: Floats) -> Floats:
+    """Return the length of each row, shape (n, 1), above zero also for a row of zeros."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, np.newaxis]
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
+    return np.asarray(np.maximum(lengths, np.finfo(np.float32).tiny))
 
 
 class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from openworld.index import is_approximate
 from openworld.index.growing_rows import GrowingRows, Restorer
 from openworld.recognition.adaptive.held_out import HeldOut
-from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, center_weights, unit
+from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, center_weights, row_lengths, unit
 from openworld.recognition.adaptive.radial import lengths_of, radial_factor, radii_of
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
@@ -113,12 +113,14 @@ class ScoringModel:
     def scores(self, represented: Floats) -> Floats:
         """Return the score of represented samples and every class, shape (n, K), see `ScoreCalibration`."""
         whitened: NDArray[Any] = self.whitening(represented)
-        # A distance is the small difference of large products.
-        whitened = whitened.astype(np.float64) if self.calibration.by_distance else unit(whitened)
+        if self.calibration.by_distance:  # the small difference of large products
+            whitened = whitened.astype(np.float64)
         scores = whitened @ self.vectors.rows.T
         if len(self.rows) < scores.shape[1] or np.any(self.rows[1:] < self.rows[:-1]):
-            scores = scores[:, self.rows]
-        if self.calibration.by_distance:
+            scores = scores.take(self.rows, axis=1)  # which is row by row, as scores[:, rows] is not
+        if not self.calibration.by_distance:
+            scores /= row_lengths(whitened)
+        else:
             scores *= -2
             scores += np.einsum("ij,ij->i", whitened, whitened)[:, np.newaxis]
             scores += self._squares
@@ -129,12 +131,16 @@ class ScoringModel:
         scores -= self.penalties
         return np.asarray(scores, dtype=np.float32)
 
-    def compared(self, scores: Floats) -> Floats:
-        """Return what is compared with the threshold, for every class; see `ScoreCalibration`."""
+    def compared(self, scores: Floats, classes: NDArray[np.intp] | None = None) -> Floats:
+        """Return what is compared with the threshold, for every class; see `ScoreCalibration`.
+
+        Where the scores are of some classes only, the two with the largest scores among them, the positions
+        of these classes are given too.
+        """
         if not self.calibration.runner_up or scores.shape[1] < 2:
             return scores
         best, first, second = two_largest(scores)
-        penalties = self.penalties[best]
+        penalties = self.penalties[best if classes is None else classes[np.arange(len(best)), best]]
         others = self.calibration.compared(np.zeros_like(first), first, penalties)
         compared = scores + others[:, np.newaxis]
         compared[np.arange(len(scores)), best] = self.calibration.compared(first, second, penalties)
@@ -143,11 +149,9 @@ class ScoringModel:
     def best(self, scores: Floats, radial: Doubles | float) -> tuple[NDArray[np.intp], Doubles, Floats]:
         """Return the position of the class with the largest decision, that decision, and what is compared."""
         if isinstance(radial, float):  # all samples are short: the largest score decides
-            best = scores.argmax(axis=1)
-            compared = scores[np.arange(len(scores)), best]
-            if self.calibration.runner_up and scores.shape[1] > 1:
-                best, first, second = two_largest(scores)
-                compared = self.calibration.compared(first, second, self.penalties[best])
+            best, first, second = two_largest(scores)
+            several = scores.shape[1] > 1
+            compared = self.calibration.compared(first, second, self.penalties[best]) if several else first
             return best, self.decision(compared, radial), compared
         compared = self.compared(scores)
         decision = self.decision(compared, radial)
@@ -165,8 +169,9 @@ class ScoringModel:
         """Return best class, its decision and membership; the n nearest, their ``1 - s`` and memberships."""
         rows, n = np.arange(len(scores)), min(n, scores.shape[1])
         best, decision, compared = self.best(scores, radial)
-        nearest, near = _largest(scores, n)
-        near_compared = np.take_along_axis(self.compared(scores), nearest, axis=1)
+        nearest, near = _largest(scores, min(max(n, 2), scores.shape[1]))
+        near_compared = self.compared(near, nearest)[:, :n]
+        nearest, near = nearest[:, :n], near[:, :n]
         if isinstance(radial, float):
             membership, memberships = (self.membership(part, radial) for part in (compared, near_compared))
         else:
