@@ -159,7 +159,7 @@ def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: f
     """
     n_features = len(covariance)
     level = np.trace(covariance) / n_features
-    mean_square = np.mean(covariance**2)
+    mean_square = np.vdot(covariance, covariance) / covariance.size
     denominator = (n_samples + 1.0) * (mean_square - level**2 / n_features)
     if denominator <= 0:
         return 1.0
