@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
@@ -12,7 +14,6 @@ from openworld.discovery.granularity import (
     calibrate,
     cohesions,
     separations,
-    usual_threshold,
 )
 from openworld.discovery.linkage import average_linkage
 from openworld.discovery.neighbors import smooth
@@ -27,8 +28,7 @@ def classes(n_classes: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np
 
 
 def calibrated(vectors: np.ndarray, codes: np.ndarray) -> Granularity:
-    smoothed, nearest = smooth(vectors)
-    return calibrate(average_linkage(smoothed, 0.05), vectors, codes, nearest)
+    return calibrate(average_linkage(smooth(vectors)[0], 0.05), vectors, codes)
 
 
 def test_cohesion_is_the_mean_similarity_of_pairs():
@@ -56,15 +56,7 @@ def test_separation_is_the_similarity_within_less_that_to_the_nearest_other_clus
 def test_too_few_known_classes_leave_what_is_usual():
     vectors, codes = classes(1, 0.5)
     for known in (codes, np.full(len(codes), -1)):
-        found = calibrated(vectors, known)
-        assert (found.slope, found.intercept, found.n_classes) == (USUAL.slope, USUAL.intercept, 0)
-
-
-def test_where_everything_is_alike_one_class_is_more_alike():
-    assert usual_threshold(np.full(9, 0.6), 1.0) == USUAL.threshold
-    assert usual_threshold(np.full(9, 0.92), 1.0) == pytest.approx(0.76)
-    assert usual_threshold(np.full(9, 0.92), 0.9) == pytest.approx(0.72)
-    assert usual_threshold(np.full(9, 1.0), 1.0) < 1
+        assert calibrated(vectors, known) == USUAL
 
 
 def test_the_more_known_classes_the_more_they_count():
@@ -114,15 +106,16 @@ def test_small_known_classes_do_not_make_clusters_too_fine_for_large_unknown_one
     pool = kinds[50:].repeat(30, axis=1).reshape(-1, 60)
     vectors = unit(np.concatenate([pool, known]) + 0.3 * random.normal(size=(len(pool) + len(known), 60)))
     codes = np.r_[np.full(len(pool), -1), np.arange(50).repeat(12)]
-    smoothed, nearest = smooth(vectors)
-    dendrogram = average_linkage(smoothed, 0.05)
-    found = dendrogram.cut(calibrate(dendrogram, vectors, codes, nearest).threshold)[: len(pool)]
+    dendrogram = average_linkage(smooth(vectors)[0], 0.05)
+    found = dendrogram.cut(calibrate(dendrogram, vectors, codes).threshold)[: len(pool)]
     assert adjusted_rand_score(np.arange(10).repeat(120), found) > 0.9
 
 
 def test_steps_to_finer_and_back():
     assert USUAL.finer(2).threshold > USUAL.finer(1).threshold > USUAL.threshold > USUAL.finer(-1).threshold
     assert USUAL.finer(1).finer(-1).threshold == pytest.approx(USUAL.threshold)
+    fine = replace(USUAL, threshold=0.85)
+    assert fine.finer(2).threshold > fine.finer(1).threshold > fine.threshold
     assert USUAL.finer(100).threshold < 1
     assert USUAL.finer(-100).threshold > 0
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from openworld.discovery.linkage import Dendrogram
 
@@ -19,9 +19,8 @@ PROMISED = 0.85  # purity of known samples among the pool: people need pure clus
 APART = 0.6  # share of its own class among the known samples around one; two classes in each cluster: 0.5
 LEAST_THRESHOLD = 0.3  # whatever the known classes say: less alike than this is never one cluster
 MOST_THRESHOLD = 0.97
-_STEP = 1.25  # of `finer`
-_OF_COHESION = 0.8
-_USUAL_CLASSES = 15  # as many known classes weigh as much as what is usual
+_STEP = 1.2  # of `finer`, in the log-odds of the threshold: from .8 to .93, or to .55
+_USUAL_CLASSES = 20  # as many known classes weigh as much as what is usual
 _NEARBY = 0.11  # cuts this near to the chosen one tell how purity goes with separation
 _PAIRS_AT_ONCE = 2**24
 
@@ -57,17 +56,15 @@ class Granularity:
 
     def finer(self, steps: int) -> Granularity:
         """Return the granularity for smaller clusters, or for larger ones where `steps` is negative."""
-        threshold = float(np.clip(self.threshold * _STEP**steps, 0.05, MOST_THRESHOLD))
+        threshold = float(np.clip(expit(logit(self.threshold) + _STEP * steps), 0.05, MOST_THRESHOLD))
         return replace(self, threshold=threshold)
 
 
 # What was best on the development sets, for a pool without known classes.
-USUAL = Granularity(threshold=0.7, slope=8.2, intercept=0.1)
+USUAL = Granularity(threshold=0.8, slope=8.2, intercept=0.1)
 
 
-def calibrate(
-    dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions, nearest: NDArray[np.float32]
-) -> Granularity:
+def calibrate(dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions) -> Granularity:
     """Find the coarsest cut that keeps known classes apart from the pool and from each other.
 
     Held-out samples of known classes lie among the pool and are clustered with it. Their clusters have to be
@@ -84,30 +81,17 @@ def calibrate(
         Pool and known samples before smoothing; unit vectors.
     codes : array of shape (n,)
         The class of each sample, -1 for those of the pool.
-    nearest : array of shape (n,)
-        Similarity of each sample to a near neighbor, as `neighbors.smooth` returns.
     """
     known = np.flatnonzero(codes >= 0)
     n_classes = len(np.unique(codes[known]))
     if n_classes < 2:
-        return replace(USUAL, threshold=usual_threshold(nearest, 1.0))
-    class_of = np.unique(codes[known], return_inverse=True)[1]
-    usual = usual_threshold(nearest, float(np.median(cohesions(vectors[known], class_of))))
+        return USUAL
     judged = [_judge(dendrogram.cut(threshold), codes, known) for threshold in THRESHOLDS]
     enough = [min(cut.purity.mean() / PROMISED, cut.apart.mean() / APART, 1.0) for cut in judged]
     coarsest = float(THRESHOLDS[int(np.argmax(np.round(enough, 9)))])
-    threshold = max(_shrunk(coarsest, usual, n_classes), LEAST_THRESHOLD)
+    threshold = max(_shrunk(coarsest, USUAL.threshold, n_classes), LEAST_THRESHOLD)
     slope, intercept = _purity_curve(dendrogram, vectors, codes, known, threshold)
     return Granularity(threshold, slope, intercept, n_classes)
-
-
-def usual_threshold(nearest: NDArray[np.float32], cohesion: float) -> float:
-    """Return the threshold to start from, given the similarity of near neighbors and the cohesion of a class.
-
-    In few dimensions everything is alike, and so what is of one class must be more alike.
-    """
-    most = max(_OF_COHESION * cohesion, USUAL.threshold)
-    return float(np.clip(3 * np.median(nearest) - 2, USUAL.threshold, most))
 
 
 def _shrunk(found: Any, usual: Any, n_classes: int) -> Any:

@@ -1,4 +1,4 @@
-"""Smoothing: each sample moves towards the samples that it and they count among their nearest."""
+"""Smoothing: each sample moves toward its nearest neighbors, most toward the mutual ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from openworld.discovery.space import unit
 Vectors = NDArray[np.float32]
 Positions = NDArray[np.intp]
 
-N_NEIGHBORS = 10
+N_NEIGHBORS = 12
+ONE_SIDED = 0.2  # weight of a neighbor that has nearer neighbors itself; 1 where both are among the nearest
 _NEAR = 4
 _DECIMALS = 5  # to which copies agree after a projection
 _PAIRS_AT_ONCE = 2**24
@@ -22,10 +23,10 @@ _PAIRS_AT_ONCE = 2**24
 def smooth(
     directions: Vectors, tick: Callable[[float], None] = lambda progress: None
 ) -> tuple[Vectors, Vectors]:
-    """Add to each unit vector its mutual nearest neighbors, weighted by their similarity.
+    """Add to each unit vector its nearest neighbors, weighted by their similarity.
 
-    What a sample shares with its neighbors is its class, what it does not share is noise. Only mutual
-    neighbors count, so a sample far from everything is not drawn to a class. Copies count once.
+    What a sample shares with its neighbors is its class, what it does not share is noise. Neighbors that are
+    not mutual count little, so a sample far from everything is hardly drawn to a class. Copies count once.
 
     Parameters
     ----------
@@ -51,9 +52,10 @@ def smooth(
     neighbors, similarities = _nearest(directions, k, tick)
     starts = np.arange(0, n * k + 1, k)
     edges = csr_array((np.maximum(similarities, 0).ravel(), neighbors.ravel(), starts), shape=(n, n))
-    mutual = edges.minimum(edges.T) + eye_array(n, dtype=np.float32, format="csr")
+    mutual = edges.minimum(edges.T)
+    weights = (1 - ONE_SIDED) * mutual + ONE_SIDED * edges + eye_array(n, dtype=np.float32, format="csr")
     nearest = np.sort(similarities, axis=1)[:, -min(_NEAR, k)]
-    return unit(mutual @ directions), nearest
+    return unit(weights @ directions), nearest
 
 
 def _nearest(directions: Vectors, k: int, tick: Callable[[float], None]) -> tuple[Positions, Vectors]:
