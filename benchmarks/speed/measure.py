@@ -8,21 +8,25 @@ from pathlib import Path
 from time import perf_counter
 
 
-def best_time(action: Callable[[], object], repeats: int = 5) -> float:
+def best_time(
+    action: Callable[[], object], repeats: int = 5, clock: Callable[[], float] = perf_counter
+) -> float:
     """Return the shortest of several times: on a shared machine the one least disturbed."""
     times = []
     for _ in range(repeats):
-        start = perf_counter()
+        start = clock()
         action()
-        times.append(perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
 
 
-def best_times(actions: list[Callable[[], object]], repeats: int = 7) -> list[float]:
+def best_times(
+    actions: list[Callable[[], object]], repeats: int = 7, clock: Callable[[], float] = perf_counter
+) -> list[float]:
     """Time several actions in turn, so that a slow moment of the machine hits all of them."""
     best = [float("inf")] * len(actions)
     for _ in range(repeats):
-        best = [min(old, best_time(action, 1)) for old, action in zip(best, actions, strict=True)]
+        best = [min(old, best_time(action, 1, clock)) for old, action in zip(best, actions, strict=True)]
     return best
 
 
