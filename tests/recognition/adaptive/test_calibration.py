@@ -74,9 +74,11 @@ def test_the_scores_are_those_of_all_classes(n_classes, distances):
     penalties = form.penalties(own, held_out.codes, n_classes)
     for products, found in ((as_known, scored.known), (as_unknown, scored.unknown)):
         scores = form.similarities(products, 5) - penalties
-        again = form.strictness * penalties[scores.argmax(axis=1)]
+        best = scores.argmax(axis=1)
         scores.sort(axis=1)
-        np.testing.assert_allclose(found, scores[:, -1] - form.runner_up * scores[:, -2] - again)
+        counts = held_out.counts[best] - (best == products.left_out)
+        again = penalties[best], form.factors(counts, 5)
+        np.testing.assert_allclose(found, form.compared(scores[:, -1], scores[:, -2], *again))
     scores = form.similarities(as_known, 5) - penalties
     np.testing.assert_array_equal(scored.right, scores.argmax(axis=1) == held_out.codes)
 
@@ -119,7 +121,7 @@ def test_what_is_promised_is_measured():
         own = found.similarities(held_out.own(), 6)[:, 0]
         scores = found.similarities(products, 6) - found.penalties(own, held_out.codes, 20)
         best, first, second = two_largest(scores)
-        compared = found.compared(first, second, np.zeros(len(first)))
+        compared = found.compared(first, second, np.zeros(len(first)), np.ones(len(first)))
         known = new < 20
         right = (best == new)[known]
         missed = 1 - np.mean(right & (compared[known] > found.threshold))

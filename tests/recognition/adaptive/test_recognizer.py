@@ -215,7 +215,10 @@ def test_predict_is_the_largest_decision_if_positive(form):
 @EVERY_FORM
 @pytest.mark.parametrize("by_distance", [False, True])
 def test_decision_by_hand(form, by_distance):
-    """``exp(s - runner_up s' - strictness p - threshold) b - 1``, with s by cosine or distance, less p."""
+    """``exp(s - runner_up s' - strictness p - threshold) b - 1``, with s by cosine or distance, less p.
+
+    A cosine counts more for few samples, and the more so for the class with the largest score.
+    """
     given = ScoreCalibration(
         by_distance, 0.5, 0.25, 3.0, 0.4, threshold=-0.3, slope=2.0, intercept=0.1, strictness=0.7
     )
@@ -227,15 +230,19 @@ def test_decision_by_hand(form, by_distance):
     samples = np.vstack([NEW, 3 * NEW[:20], 9 * NEW[:20]])
     white = whitening(model.metric_.representation_(samples))
     distances = np.linalg.norm(white[:, np.newaxis] - means, axis=2)
+    factors = np.ones(3)
     if by_distance:
-        scores = -distances * np.sqrt(counts / (counts + 1) / white.shape[1])
+        similarities = -distances * np.sqrt(counts / (counts + 1) / white.shape[1])
     else:
         products = white @ means.T / np.linalg.norm(white, axis=1, keepdims=True)
-        undone = 1 / (1 + 3.0 / 6)
-        scores = products / np.linalg.norm(means, axis=1) * (1 + 3.0 / counts) ** (undone / 2)
-    scores = scores - scoring.penalties
+        factors = (1 + 3.0 / counts) ** (1 / (1 + 3.0 / 6) / 4)
+        similarities = products / np.linalg.norm(means, axis=1) * factors
+    scores = similarities - scoring.penalties
     others = np.array([np.delete(scores, c, axis=1).max(axis=1) for c in range(3)]).T
-    compared = scores - 0.25 * others - 0.7 * scoring.penalties[scores.argmax(axis=1)][:, np.newaxis]
+    best = scores.argmax(axis=1)
+    compared = scores - 0.25 * others - 0.7 * scoring.penalties[best][:, np.newaxis]
+    rows = np.arange(len(samples))
+    compared[rows, best] += np.maximum(similarities[rows, best], 0) * (factors[best] - 1)
     sizes = np.linalg.norm(X[:120], axis=1)
     deviations = np.array([sizes[Y[:120] == c].std(ddof=1) for c in range(3)])
     radii = np.array([sizes[Y[:120] == c].mean() for c in range(3)])

@@ -36,6 +36,22 @@ def test_the_fewer_samples_the_more_of_the_attenuation_is_undone(noise):
     assert np.all((factors >= 1) & (factors <= np.sqrt(1 + noise / counts)))
 
 
+def test_half_of_it_is_undone_when_a_class_is_named_and_the_rest_when_it_is_accepted():
+    form = replace(ANGULAR, runner_up=0.25, strictness=2.0)
+    cosine, second, penalties, counts = 0.3, 0.1, np.array([0.05, 0.05]), np.array([1.0, 5.0])
+    once, whole = form.factors(counts, 5), ANGULAR.factors(counts, 5)
+    np.testing.assert_allclose(once**2, whole)
+    found = form.compared(cosine * once - penalties, np.full(2, second), penalties, once)
+    np.testing.assert_allclose(found, cosine * whole - 0.25 * second - 3 * penalties)
+
+
+def test_few_samples_do_not_make_a_class_that_is_far_away_less_acceptable():
+    """Otherwise the class with the largest score might not be the one with the largest decision."""
+    form, scores = replace(ANGULAR, runner_up=0.25), np.array([-0.2, -0.2])
+    few, many = form.compared(scores, scores, np.full(2, 0.05), form.factors(np.array([1.0, 1e9]), 5))
+    assert few == pytest.approx(many)
+
+
 @given(n=st.integers(1, 1000))
 def test_classes_of_equal_counts_rank_as_by_cosine(n):
     random = np.random.default_rng(n)

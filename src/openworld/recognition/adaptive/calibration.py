@@ -79,11 +79,13 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
 def scored_samples(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration, Scored]:
     """Return the form of the score that promises the largest OSCR area, and what the samples score."""
     forms, penalties = _forms(held_out, distances)
+    n_dimensions = held_out.means.shape[1]
 
-    def largest(products: Products) -> tuple[NDArray[np.intp], Doubles, Doubles, Doubles]:
-        similarities = forms[0].similarities(products, held_out.means.shape[1])
+    def largest(products: Products) -> tuple[NDArray[np.intp], Doubles, Doubles, Doubles, Doubles]:
+        similarities = forms[0].similarities(products, n_dimensions)
         best, first, second = two_largest(similarities - penalties)
-        return best, first, second, penalties[best]
+        counts = held_out.counts[best] - (0 if products.left_out is None else best == products.left_out)
+        return best, first, second, penalties[best], forms[0].factors(counts, n_dimensions)
 
     pairs = [(largest(as_known), largest(as_unknown)) for _, as_known, as_unknown in held_out]
     (best, *known), (_, *unknown) = (
@@ -104,20 +106,19 @@ def scored_samples(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration
 def _forms(held_out: HeldOut, distances: bool) -> tuple[list[ScoreCalibration], Doubles]:
     """Return the forms of the score to choose from, which differ in the runner-up only, and the penalties."""
     n_classes, n_dimensions = held_out.means.shape
-    form = ScoreCalibration(distances or n_classes < _FEWEST_FOR_ANGLES, 0.0, 0.0, _noise(held_out), 0.0)
+    approximate = is_approximate("auto", n_classes)  # only the best class is looked for, by one score
+    runner_up = RUNNER_UP_WEIGHT if n_classes >= _FEWEST_FOR_RUNNER_UP and not approximate else 0.0
+    by_distance = distances or n_classes < _FEWEST_FOR_ANGLES
+    form = ScoreCalibration(by_distance, 0.0, runner_up, _noise(held_out), 0.0)
     own = form.similarities(held_out.own(), n_dimensions)[:, 0]
     form = replace(form, typical=float(own.mean()))
-    approximate = is_approximate("auto", n_classes)  # only the best class is looked for, by one score
-    if not form.by_distance and n_classes >= _FEWEST_FOR_TIGHTNESS:
+    if not by_distance and n_classes >= _FEWEST_FOR_TIGHTNESS:
         weight, strictness = TIGHTNESS_WEIGHT, STRICTNESS
         if approximate:
             weight, strictness = weight * (1 + strictness), 0.0
         form = replace(form, weight=weight, strictness=strictness)
-    forms = [form]
-    if n_classes >= _FEWEST_FOR_RUNNER_UP and not approximate:
-        compared = replace(form, runner_up=RUNNER_UP_WEIGHT)
-        # Far from all classes the second is hardly farther than the first: distances may do without it.
-        forms = [form, compared] if form.by_distance else [compared]
+    # Far from all classes the second is hardly farther than the first: distances may do without it.
+    forms = [replace(form, runner_up=0.0), form] if by_distance and runner_up else [form]
     return forms, form.penalties(own, held_out.codes, n_classes)
 
 

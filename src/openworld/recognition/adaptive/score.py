@@ -24,17 +24,19 @@ class ScoreCalibration:
 
     The similarity of a sample x to the mean m of a class of n samples, in the whitened space, is
 
-    - angular: ``cos(x, m) a(n)^-g``. The mean of n samples is longer by noise, so that its cosines shrink
-      by the attenuation ``a(n) = (1 + noise / n)^(-1/2)``. It is undone, the less the more noise there is,
-      ``g = 1 / (1 + noise / 6)``: the noise is amplified as well, and would take samples of others.
+    - angular: ``cos(x, m) f(n)``. The mean of n samples is longer by noise, so that its cosines shrink by the
+      attenuation ``a(n) = (1 + noise / n)^(-1/2)``. It is undone, the less the more noise there is: by
+      ``a(n)^-g`` with ``g = 1 / (1 + noise / 6)``. The noise is amplified as well, and takes samples of other
+      classes: half of it, ``f = a(n)^(-g/2)``, is undone when a class is named, the rest when it is accepted.
     - by distance: ``-|x - m| sqrt(n / (n + 1) / L)``, which is about -1 for the samples of the class,
       however few it has.
 
     The score is ``s = similarity - weight * tightness``, with the similarity of the class's own samples as
     its tightness. What is compared with the threshold is ``s - runner_up * s' - strictness * penalty`` with
     the largest score s' of the other classes and the penalty, ``weight * tightness``, of the class with the
-    largest score: tightness tells less about which class is the right one than about whether any is. Without
-    a runner-up the score itself is compared.
+    largest score, whose similarity counts f times if it is angular and positive: tightness and few samples
+    tell less about which class is the right one than about whether any is. Without a runner-up the score
+    itself is compared, and ``f = a(n)^-g``.
 
     Attributes
     ----------
@@ -82,7 +84,8 @@ class ScoreCalibration:
         """Return what the number of samples of a class does to its cosines or squared distances."""
         if self.by_distance:
             return np.asarray(counts / ((counts + 1) * n_dimensions))
-        return np.asarray((1 + self.noise / counts) ** (0.5 / (1 + self.noise / _NOISE_UNDONE)))
+        undone = 1 / (1 + self.noise / _NOISE_UNDONE)
+        return np.asarray((1 + self.noise / counts) ** (undone / (4 if self.runner_up else 2)))
 
     def penalties(self, own: Doubles, codes: Codes, n_classes: int) -> Doubles:
         """Return what the tightness of each class takes off, from similarities of its own samples.
@@ -92,13 +95,18 @@ class ScoreCalibration:
         sums = np.bincount(codes, own, minlength=n_classes) + PSEUDO_SAMPLES * self.typical
         return np.asarray(self.weight * sums / (np.bincount(codes, minlength=n_classes) + PSEUDO_SAMPLES))
 
-    def compared(self, first: NDArray[Any], second: NDArray[Any], penalties: NDArray[Any]) -> NDArray[Any]:
+    def compared(
+        self, first: NDArray[Any], second: NDArray[Any], penalties: NDArray[Any], factors: NDArray[Any]
+    ) -> NDArray[Any]:
         """Return what is compared with the threshold: of the class with the largest score, its score, the
-        second largest one, and its penalty.
+        second largest one, and its penalty and factor.
         """
         if not self.runner_up:
             return first
-        return np.asarray(first - self.runner_up * second - self.strictness * penalties, first.dtype)
+        compared = first - self.runner_up * second - self.strictness * penalties
+        if not self.by_distance:
+            compared += (factors - 1) * np.maximum(first + penalties, 0)
+        return np.asarray(compared, first.dtype)
 
     def probability(self, compared: NDArray[Any]) -> Doubles:
         """Return the calibrated probability that a class is the right one, from what is compared."""

@@ -51,7 +51,7 @@ class ScoringModel:
     penalties : array of shape (K,)
         What the tightness of each class takes off its similarity.
     factors : array of shape (K,)
-        Of the squared distances; 1 where the score is angular.
+        Of the squared distances, or of the cosines: what the number of samples of each class does to them.
     radii : array of shape (K,)
         The length of a sample up to which each class's radial factor is 1; it falls to 0 at twice that.
     calibration : ScoreCalibration
@@ -140,18 +140,20 @@ class ScoringModel:
         if not self.calibration.runner_up or scores.shape[1] < 2:
             return scores
         best, first, second = two_largest(scores)
-        penalties = self.penalties[best if classes is None else classes[np.arange(len(best)), best]]
-        others = self.calibration.compared(np.zeros_like(first), first, penalties)
+        named = best if classes is None else classes[np.arange(len(best)), best]
+        penalties, factors = self.penalties[named], self.factors[named]
+        others = self.calibration.compared(np.zeros_like(first), first, penalties, np.ones_like(first))
         compared = scores + others[:, np.newaxis]
-        compared[np.arange(len(scores)), best] = self.calibration.compared(first, second, penalties)
+        compared[np.arange(len(scores)), best] = self.calibration.compared(first, second, penalties, factors)
         return np.asarray(compared)
 
     def best(self, scores: Floats, radial: Doubles | float) -> tuple[NDArray[np.intp], Doubles, Floats]:
         """Return the position of the class with the largest decision, that decision, and what is compared."""
         if isinstance(radial, float):  # all samples are short: the largest score decides
             best, first, second = two_largest(scores)
-            several = scores.shape[1] > 1
-            compared = self.calibration.compared(first, second, self.penalties[best]) if several else first
+            compared = first
+            if scores.shape[1] > 1:
+                compared = self.calibration.compared(first, second, self.penalties[best], self.factors[best])
             return best, self.decision(compared, radial), compared
         compared = self.compared(scores)
         decision = self.decision(compared, radial)
@@ -240,11 +242,11 @@ def make_scoring_model(
     first, n_added = len(vectors), int(np.sum(rows < 0))
     vectors.extend(np.empty((n_added, whitened.shape[1]), dtype=np.float32))
     rows[rows < 0] = np.arange(first, first + n_added)
-    own_factors = calibration.factors(counts, whitened.shape[1]).astype(np.float32)
+    factors[new] = calibration.factors(counts, whitened.shape[1])
     if calibration.by_distance:
-        vectors.rows[rows[new]], factors[new] = whitened, own_factors
+        vectors.rows[rows[new]] = whitened
     else:
-        vectors.rows[rows[new]], factors[new] = unit(whitened) * own_factors[:, np.newaxis], 1
+        vectors.rows[rows[new]] = unit(whitened) * factors[new][:, np.newaxis]
     penalties[new] = 0
     if calibration.weight:
         own = calibration.similarities(held_out.own(), whitened.shape[1])[:, 0]
