@@ -200,3 +200,14 @@ def test_whatever_is_finite_is_mapped_to_what_is_finite(standardize, n_lifted, s
     before = samples.copy()
     assert np.all(np.isfinite(representation(samples)))
     np.testing.assert_array_equal(samples, before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sample_too_long_to_be_squared_changes_no_other(dtype):
+    largest = np.finfo(dtype).max / 2
+    samples = np.array([[1, -4, 9], [largest, -largest, 0], [0, 0, 0]], dtype=dtype)
+    found = Representation(3)(samples)
+    np.testing.assert_allclose(found[0], np.array([1, -2, 3]) / np.sqrt(14), rtol=1e-6)
+    np.testing.assert_allclose(found[1], np.sqrt([0.5, 0.5, 0]) * [1, -1, 1], rtol=1e-6)
+    np.testing.assert_array_equal(found[:1], Representation(3)(samples[:1]))
+    assert not found[2].any()

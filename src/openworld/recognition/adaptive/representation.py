@@ -167,15 +167,18 @@ class Representation:
             return np.asarray(np.clip(X, -_FAR, _FAR))
         rooted = np.empty((len(X), self._n_directions), X.dtype)
         sizes = np.abs(X, out=rooted[:, : self.n_features])
-        # The longest float32 would overflow where squared; scaling by the largest value changes no direction.
-        largest = sizes.max(axis=1, keepdims=True, initial=1e-30)
-        sizes /= largest
         np.sqrt(sizes, out=sizes)
         if self.mean is not None:
-            rooted[:, -1:] = self.length / np.sqrt(largest)
-        length = np.sqrt(np.einsum("ij,ij->i", rooted, rooted))[:, np.newaxis]
-        rooted /= np.maximum(length, 1e-30)
-        np.copysign(sizes, X, out=sizes)
+            rooted[:, -1] = self.length
+        with np.errstate(over="ignore"):
+            squares = np.einsum("ij,ij->i", rooted, rooted)
+        if not np.isfinite(squares).all():  # sums of very large values; scaling changes no direction
+            far = ~np.isfinite(squares)
+            rooted[far] /= rooted[far].max(axis=1, keepdims=True)
+            squares[far] = np.einsum("ij,ij->i", rooted[far], rooted[far])
+        rooted /= np.maximum(np.sqrt(squares), 1e-30)[:, np.newaxis]
+        if X.min(initial=0) < 0:  # which takes less time than the signs
+            np.copysign(sizes, X, out=sizes)
         return rooted
 
 
