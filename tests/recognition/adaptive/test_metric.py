@@ -2,13 +2,15 @@
 
 import pickle
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from sklearn.covariance import OAS, oas
+from scipy.linalg import fractional_matrix_power
+from sklearn.covariance import OAS, oas, shrunk_covariance
 from sklearn.datasets import load_iris
 
 from openworld import AdaptiveMetric, ClassStatistics
@@ -154,7 +156,7 @@ def test_unit():
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), n_pieces=st.integers(2, 12))
 def test_any_pieces_in_any_order(form, seed, n_pieces):
-    """From the same start, which fixes the constants of standardizing."""
+    """From the same start, which fixes the constants of standardizing and the rows of the lift."""
     start, rest = np.arange(0, 150, 3), np.setdiff1d(np.arange(150), np.arange(0, 150, 3))
     together = AdaptiveMetric(**form).fit(X[start], Y[start]).partial_fit(X[rest], Y[rest])
     order = np.random.default_rng(seed).permutation(rest)
@@ -166,12 +168,11 @@ def test_any_pieces_in_any_order(form, seed, n_pieces):
     np.testing.assert_allclose(metric.transform(X), together.transform(X), atol=1e-6)
 
 
-@pytest.mark.parametrize("n_lifted", [0, 12])
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
-def test_one_class_at_a_time_is_all_at_once(order, n_lifted):
-    """Without standardizing there is nothing that the first class decides for the others."""
-    together = AdaptiveMetric(n_lifted=n_lifted).fit(X, Y)
-    metric = AdaptiveMetric(n_lifted=n_lifted)
+def test_one_class_at_a_time_is_all_at_once(order):
+    """With neither standardizing nor a lift there is nothing that the first class decides for the others."""
+    together = AdaptiveMetric().fit(X, Y)
+    metric = AdaptiveMetric()
     for label in order:
         metric.partial_fit(X[label == Y], Y[label == Y])
     np.testing.assert_allclose(metric.statistics_.scatter, together.statistics_.scatter, atol=1e-6)
@@ -274,7 +275,8 @@ def test_a_refused_batch_changes_nothing(form, samples, labels, error):
 def test_other_types_agree(n_lifted):
     counts = np.random.default_rng(0).integers(0, 255, size=(60, 6)).astype(np.uint8)
     labels = np.arange(60) % 3
-    expected = AdaptiveMetric(n_lifted=n_lifted).fit(counts.astype(np.float64), labels)
+    expected = AdaptiveMetric(n_lifted=n_lifted).fit(counts[:20].astype(np.float64), labels[:20])
+    expected.partial_fit(counts[20:].astype(np.float64), labels[20:])
     for dtype in (np.uint8, np.float32, np.int64):
         metric = AdaptiveMetric(n_lifted=n_lifted).fit(counts[:20].astype(dtype), labels[:20])
         metric.partial_fit(counts[20:].astype(dtype), labels[20:])
@@ -287,6 +289,39 @@ def test_random_state_determines_the_lift():
     one, same, other = (AdaptiveMetric(n_lifted=12, random_state=s).fit(X, Y).transform(X) for s in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert not np.allclose(one, other)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("n_classes", [3, 8])
+def test_the_lift_is_stretched_along_the_directions_in_which_samples_spread(standardize, n_classes):
+    random = np.random.default_rng(0)
+    labels = np.arange(200) % n_classes
+    centers, noise = 3 * random.normal(size=(n_classes, 6)), random.normal(size=(200, 6)) * np.arange(1, 7)
+    samples = centers[labels] + noise
+    metric = AdaptiveMetric(standardize=standardize, n_lifted=30, random_state=4).fit(samples, labels)
+    plain = AdaptiveMetric(standardize=standardize).fit(samples, labels).representation_(samples)
+    centers = [plain[labels == label if n_classes < 8 else slice(None)].mean(axis=0) for label in labels]
+    # Few classes do not tell in which directions others differ, so only the spread within them counts.
+    scatter = (plain - centers).T @ (plain - centers).astype(np.float64)
+    degrees = 200 - (n_classes if n_classes < 8 else 1)
+    shrinkage = oracle_approximating_shrinkage(scatter / degrees, degrees)
+    shrunk = shrunk_covariance(scatter, shrinkage)
+    drawn = replace(metric.representation_).rows
+    expected = fractional_matrix_power(shrunk, 0.25) @ drawn
+    expected *= np.linalg.norm(drawn) / np.linalg.norm(expected)
+    assert_allclose(metric.representation_.rows, expected, atol=2e-3)
+    assert not np.allclose(drawn, expected, atol=0.1)
+
+
+def test_too_few_samples_do_not_stretch_the_lift():
+    for n_samples, few in ((7, True), (8, False)):
+        representation = AdaptiveMetric(n_lifted=12).fit(X[:n_samples], Y[:n_samples]).representation_
+        assert np.array_equal(representation.rows, replace(representation).rows) == few
+
+
+def test_samples_that_are_all_the_same_do_not_stretch_the_lift():
+    representation = AdaptiveMetric(n_lifted=12).fit(np.ones((20, 3)), np.arange(20) % 2).representation_
+    assert np.array_equal(representation.rows, replace(representation).rows)
 
 
 def test_it_serves_nearest_class_means():

@@ -32,10 +32,10 @@ def choose_metric(
 ) -> AdaptiveMetric:
     """Return the metric, not fitted: lifted where a lift is a candidate and has something to gain.
 
-    Whether to standardize, and the power of the shrinkage, is what promises the largest OSCR area; the
-    simple choice unless another pays. Fewer than eight classes of several samples say too little: there a
-    lift is the default, which also suits the classes that come later. Few features can be compared from
-    three classes on, with a lift and without; with fewer classes they are standardized.
+    Whether to standardize and, without a lift, the power of the shrinkage is what promises the largest OSCR
+    area; the simple choice unless another pays. Fewer than eight classes of several samples say too little:
+    there a lift is the default, which also suits the classes that come later. Few features can be compared
+    from three classes on, with a lift and without; with fewer classes they are standardized.
     """
     n_features = samples.shape[1]
     candidates = candidate_metrics(n_features, n_lifted, random_state)
@@ -58,11 +58,11 @@ def choose_metric(
         found = _promised(candidate, *judged)
         if found > quality + _GAIN / n_classes:
             best, quality = candidate, found
+    if best.n_lifted:
+        return AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted_dimensions(n_features, n_lifted)})
     promised = {power: _promised(best, *judged, power) for power in POWERS if power != best.power}
     power = max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
-    rows = lifted_dimensions(n_features, n_lifted) if best.n_lifted else 0
-    chosen: AdaptiveMetric = AdaptiveMetric(**{**best.get_params(), "n_lifted": rows, "power": power})
-    return chosen
+    return AdaptiveMetric(**{**best.get_params(), "power": power})
 
 
 def _default(candidates: list[AdaptiveMetric]) -> AdaptiveMetric:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,6 +26,8 @@ LARGEST_SCATTER = 4096
 _ROWS_AT_ONCE = 16384
 _CENTER_SAMPLES = 5  # with so many samples a class has half of its weight in the center
 _COLUMNS_AT_ONCE = 128  # of triangular matrices
+_SAMPLES_PER_FEATURE = 2  # fewer do not show in which directions samples spread
+_FEWEST_TO_DIFFER = 8  # fewer classes do not show in which directions others differ
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
 
 
@@ -151,6 +153,21 @@ def represented_statistics(
     return statistics
 
 
+def _spread(
+    representation: Representation, samples: NDArray[Any], labels: NDArray[Any]
+) -> NDArray[np.float64]:
+    """Return the shrunk covariance of samples before the lift; of few classes, that within them."""
+    if len(np.unique(labels)) >= _FEWEST_TO_DIFFER:
+        labels = np.zeros(len(samples), dtype=np.intp)
+    statistics = represented_statistics(replace(representation, n_lifted=0), samples, labels)
+    degrees = max(len(samples) - float(len(statistics)), 1.0)
+    covariance = statistics.scatter / degrees
+    shrinkage = oracle_approximating_shrinkage(covariance, degrees)
+    spread = (1 - shrinkage) * covariance
+    spread[np.diag_indices_from(spread)] += shrinkage * np.trace(covariance) / len(covariance)
+    return np.asarray(spread)
+
+
 def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: float) -> float:
     """Return the OAS shrinkage of a sample covariance toward a multiple of the identity.
 
@@ -182,7 +199,7 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Samples are mapped by a fixed `Representation`, whitened with the shrunk within-class covariance of
     all classes, and divided by their length; distances between the results are angles. Learning
-    classes one at a time, in any order, gives the metric of learning them together; nothing is
+    further classes one at a time, in any order, gives the metric of learning them together; nothing is
     forgotten and no sample is stored.
 
     Parameters
@@ -191,7 +208,8 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Standardize with the samples given to `fit`, and keep the length of a sample as a feature. For
         features in different units.
     n_lifted : int, default=0
-        Rows of the random ReLU lift; 0 for none. It costs `n_lifted` squared in memory and time.
+        Rows of the random ReLU lift; 0 for none. It costs `n_lifted` squared in memory and time. From two
+        samples for each feature on, the rows are longer in the directions in which samples spread more.
     random_state : int, default=0
         Determines the lift.
     directions : bool, default=True
@@ -252,7 +270,7 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             )
         if not self.directions and (self.n_lifted or not self.standardize):
             raise ValueError("directions=False needs standardize=True and n_lifted=0.")
-        self.representation_ = Representation.of(
+        representation = Representation.of(
             samples,
             labels,
             standardize=self.standardize,
@@ -260,6 +278,10 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             seed=self.random_state,
             directions=self.directions,
         )
+        most = min(len(samples) // _SAMPLES_PER_FEATURE, LARGEST_SCATTER)
+        if self.n_lifted and samples.shape[1] <= most:
+            representation = representation.stretched(_spread(representation, samples, labels))
+        self.representation_ = representation
         self.statistics_ = represented_statistics(self.representation_, samples, labels)
         return self
 

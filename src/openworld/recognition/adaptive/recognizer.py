@@ -53,8 +53,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
       samples kept of each class, and follows as classes come.
 
     Up to 1,024 features are mapped by a random lift, unless nothing is left to gain. Whether they are
-    standardized, and how much their covariance is shrunk, is decided on the starting classes by the same
-    calibration.
+    standardized, and how much their covariance is shrunk without a lift, is decided on the starting classes
+    by the same calibration.
 
     The score of a class is its cosine, or minus its distance where there are few features or classes, both
     corrected for the number of samples that its mean is made of, so that a class is recognized from its first

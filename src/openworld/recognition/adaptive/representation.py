@@ -34,7 +34,7 @@ class Representation:
        not lost in the next step.
     4. Divide by the length: what remains is a direction.
     5. Lift, if asked: ``max(0, P x)`` with `n_lifted` rows P, drawn from `seed`: as long as Gaussian ones,
-       and orthogonal in blocks, which covers the directions more evenly.
+       and orthogonal in blocks, which covers the directions more evenly. They may be `stretched`.
 
     Attributes
     ----------
@@ -123,6 +123,17 @@ class Representation:
         other = replace(self)
         vars(other)["rows"] = rows  # where cached_property looks first
         return other
+
+    def stretched(self, spread: NDArray[np.float64]) -> Representation:
+        """Return the map with rows of the lift that are longer where samples spread more.
+
+        P is multiplied by the fourth root of `spread`, the covariance of samples after step 4. Rows that are
+        alike in all directions spend most of the lift on those in which samples hardly differ.
+        """
+        values, vectors = np.linalg.eigh(spread)
+        rows = (vectors * np.maximum(values, 0) ** 0.25) @ vectors.T @ self.rows
+        length = np.linalg.norm(rows)
+        return self.with_rows(_rounded(rows * (np.linalg.norm(self.rows) / length))) if length else self
 
     def after(self, preprocessing: Any) -> Representation:
         """Return the map preceded by a transformer."""
