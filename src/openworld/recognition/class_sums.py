@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-_NUMBERS_AT_ONCE = 1 << 22  # the float64 copy stays small: 32 MiB; a larger one takes the system longer to give
+_NUMBERS_AT_ONCE = 1 << 22  # the float64 copy stays small: 32 MiB. The system takes long to give larger ones.
 _CACHED_NUMBERS = 1 << 19  # few enough to stay in a processor's cache
 # Scatter matrices of up to this many numbers are computed per sample, without a loop over classes.
 _SMALL_SCATTER = 16
