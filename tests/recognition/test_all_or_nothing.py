@@ -55,13 +55,14 @@ def is_ours(frame: Any) -> bool:
 
 
 class FailingCall:
-    """Raises before the nth call of the package inside a block."""
+    """Raises before the nth call of the package inside a block, but for those that end a `with`."""
 
     def __init__(self, n: int) -> None:
         self.n, self.count = n, 0
 
     def __call__(self, frame: Any, event: str, argument: Any) -> None:
-        if (event == "c_call" and is_ours(frame)) or (event == "call" and is_ours(frame.f_back)):
+        called = event == "call" and frame.f_code.co_name != "__exit__" and is_ours(frame.f_back)
+        if called or (event == "c_call" and is_ours(frame)):
             self.count += 1
             if self.count == self.n:
                 sys.setprofile(None)
