@@ -88,7 +88,8 @@ def test_the_scores_are_those_of_all_classes(n_classes, distances):
     [
         (2, False, (True, 0.0, 0.0)),
         (3, False, (False, 0.0, 0.0)),
-        (4, False, (False, 0.0, 0.25)),
+        (5, False, (False, 0.0, 0.0)),
+        (6, False, (False, 0.0, 0.25)),
         (8, False, (False, 0.25, 0.25)),
         (3, True, (True, 0.0, 0.0)),
         (8, True, (True, 0.0, 0.0)),

@@ -29,6 +29,7 @@ STRICTNESS = 2.0  # times that weight more in whether it is accepted
 RUNNER_UP_WEIGHT = 0.25
 _FEWEST_FOR_ANGLES = 3  # fewer classes say nothing about angles: their center lies between them
 _FEWEST_FOR_RUNNER_UP = 4  # fewer leave no runner-up to an unknown sample
+_FEWEST_FOR_RUNNER_UP_ANGLE = 6  # of fewer, one left out may leave another without its only neighbor
 _FEWEST_FOR_TIGHTNESS = 8  # fewer do not show how much tightness tells
 _FEWEST_SAMPLES = 5
 _FEW_DIMENSIONS = 32
@@ -107,8 +108,9 @@ def _forms(held_out: HeldOut, distances: bool) -> tuple[list[ScoreCalibration], 
     """Return the forms of the score to choose from, which differ in the runner-up only, and the penalties."""
     n_classes, n_dimensions = held_out.means.shape
     approximate = is_approximate("auto", n_classes)  # only the best class is looked for, by one score
-    runner_up = RUNNER_UP_WEIGHT if n_classes >= _FEWEST_FOR_RUNNER_UP and not approximate else 0.0
     by_distance = distances or n_classes < _FEWEST_FOR_ANGLES
+    fewest = _FEWEST_FOR_RUNNER_UP if by_distance else _FEWEST_FOR_RUNNER_UP_ANGLE
+    runner_up = RUNNER_UP_WEIGHT if n_classes >= fewest and not approximate else 0.0
     form = ScoreCalibration(by_distance, 0.0, runner_up, _noise(held_out), 0.0)
     own = form.similarities(held_out.own(), n_dimensions)[:, 0]
     form = replace(form, typical=float(own.mean()))
