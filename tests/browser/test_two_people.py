@@ -77,12 +77,23 @@ def test_a_held_cluster_is_not_dismissed_in_the_list(site: Any, tabs: Any) -> No
     expect(page.locator("#ask")).to_have_count(0)
 
 
+LEASE = "**/v1/clusters/1/lease"
+
+
+def opened_and_held(tab: Any) -> Any:
+    """Open the page of cluster 1 and hold it; it asks again only while the test waits for the page."""
+    tab.page.route(LEASE, lambda route: route.continue_())
+    with tab.page.expect_response(LEASE):
+        tab.open("/unknowns/group?cluster=1")
+    expect(tab.page.get_by_label("What is it?")).to_be_enabled()
+    return tab.page
+
+
 def test_both_name_one_cluster_and_the_second_sees_by_whom(site: Any, tabs: Any) -> None:
     bob = tabs(site, "Bob")
     bob.allowed += ["409 (Conflict)", "404 (Not Found)"]
-    page = bob.open("/unknowns/group?cluster=1")
-    expect(page.get_by_label("What is it?")).to_be_enabled()
-    page.route("**/v1/clusters/1/lease", lambda route: route.abort())  # Bob's page hears of nothing
+    page = opened_and_held(bob)
+    page.route(LEASE, lambda route: route.abort())  # Bob's page hears of nothing
     bob.allowed.append("ERR_FAILED")
     site.world.clusters.release(1, "Bob")  # he was idle for too long
     site.world.labels.label(site.world.pool.ids(PoolFilter(cluster=1)), "triangle", "Ann")
@@ -98,9 +109,8 @@ def test_both_name_one_cluster_and_the_second_sees_by_whom(site: Any, tabs: Any)
 def test_both_give_one_cluster_the_same_name(site: Any, tabs: Any) -> None:
     bob = tabs(site, "Bob")
     bob.allowed.append("ERR_FAILED")
-    page = bob.open("/unknowns/group?cluster=1")
-    expect(page.get_by_label("What is it?")).to_be_enabled()
-    page.route("**/v1/clusters/1/lease", lambda route: route.abort())
+    page = opened_and_held(bob)
+    page.route(LEASE, lambda route: route.abort())
     site.world.clusters.release(1, "Bob")
     site.world.labels.label(site.world.pool.ids(PoolFilter(cluster=1)), "triangle", "Ann")
     page.get_by_label("What is it?").fill("triangle")
@@ -114,8 +124,7 @@ def test_both_give_one_cluster_the_same_name(site: Any, tabs: Any) -> None:
 def test_what_somebody_else_names_while_one_looks_is_seen_at_once(site: Any, tabs: Any) -> None:
     bob = tabs(site, "Bob")
     bob.allowed.append("404 (Not Found)")
-    page = bob.open("/unknowns/group?cluster=1")
-    expect(page.get_by_label("What is it?")).to_be_enabled()
+    page = opened_and_held(bob)
     site.world.clusters.release(1, "Bob")  # he was idle for too long
     site.world.labels.dismiss(site.world.pool.ids(PoolFilter(cluster=1)), "bad input", "Ann")
     expect(page.locator("#gone")).to_contain_text("Ann dismissed it meanwhile.")
