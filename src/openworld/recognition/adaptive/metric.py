@@ -109,13 +109,19 @@ def _inverse_root(covariance: NDArray[np.float64], shrinkage: float) -> Floats:
     # A floor keeps the factorization sound in float32 when features repeat each other exactly; the more
     # one direction stands out from the others, the higher it has to be.
     for floor in (1e-4, 1e-3, 1e-2, 1e-1):
-        shrunk = (1 - shrinkage) * covariance
-        shrunk[np.diag_indices_from(shrunk)] += max(shrinkage, floor) * level
+        shrunk = _shrunk(covariance, shrinkage, max(shrinkage, floor) * level)
         try:
             return inverse_cholesky(shrunk.astype(np.float32))
         except LinAlgError:
             continue
     return np.asarray(np.eye(len(covariance)) / np.sqrt(level), dtype=np.float32)
+
+
+def _shrunk(covariance: NDArray[np.float64], shrinkage: float, added: float) -> NDArray[np.float64]:
+    """Return a covariance less a share of it, with something added to each variance."""
+    shrunk = (1 - shrinkage) * covariance
+    shrunk[np.diag_indices_from(shrunk)] += added
+    return np.asarray(shrunk)
 
 
 def inverse_cholesky(matrix: Floats) -> Floats:
@@ -163,9 +169,7 @@ def _spread(
     degrees = max(len(samples) - float(len(statistics)), 1.0)
     covariance = statistics.scatter / degrees
     shrinkage = oracle_approximating_shrinkage(covariance, degrees)
-    spread = (1 - shrinkage) * covariance
-    spread[np.diag_indices_from(spread)] += shrinkage * np.trace(covariance) / len(covariance)
-    return np.asarray(spread)
+    return _shrunk(covariance, shrinkage, shrinkage * float(np.trace(covariance)) / len(covariance))
 
 
 def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: float) -> float:
