@@ -96,7 +96,13 @@ class serving:
     def __enter__(self) -> Site:
         app = create_app(self._world, self._settings)
         self._socket = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, ws="none")
+        config = uvicorn.Config(
+            app,
+            log_level="error",
+            timeout_graceful_shutdown=1,
+            timeout_keep_alive=600,  # after 5 s, the default, a page of a busy machine may ask just as it ends
+            ws="none",
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
