@@ -100,7 +100,7 @@ class serving:
             app,
             log_level="error",
             timeout_graceful_shutdown=1,
-            timeout_keep_alive=600,  # after 5 s, the default, a page of a busy machine may ask just as it ends
+            timeout_keep_alive=600,  # a page of a busy machine may ask just after 5 s, the default
             ws="none",
         )
         self._server = uvicorn.Server(config)
