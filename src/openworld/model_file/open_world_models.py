@@ -251,7 +251,7 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
         require(bool(np.all(scale > 0)), "metric")
     length = require_number(document["length"], "metric", np.finfo(np.float64).tiny)
     directions = document.get("directions", True)  # this and what has a default below: not in format 1
-    require(directions is True or (directions is False and standardize and not n_lifted), "metric")
+    require(directions is True or (directions is False and standardize), "metric")
     representation = Representation(n_features, n_lifted, seed, mean, scale, length, directions)
     if n_lifted:
         shape = (n_features + standardize, n_lifted)

@@ -19,17 +19,17 @@ def chosen(samples, labels, n_lifted=200):
 @pytest.mark.parametrize(
     ("n_features", "n_lifted", "expected"),
     [
-        (64, 2000, [0, 2000]),
-        (32, 2000, [0, 1024]),
-        (4, 2000, [0, 128]),
+        (129, 2000, [0, 2000]),
+        (1024, 2000, [0, 2000]),
         (65, 0, [0]),
+        (32, 0, [0]),
         (2000, 2000, [0]),
         (LARGEST_SCATTER, 2000, [0]),
         (LARGEST_SCATTER + 1, 500, [500]),
         (LARGEST_SCATTER + 1, 0, [2000]),
     ],
 )
-def test_the_lifts_that_are_tried(n_features, n_lifted, expected):
+def test_the_lifts_of_directions_that_are_tried(n_features, n_lifted, expected):
     candidates = candidate_metrics(n_features, n_lifted, 0)
     for standardize in (False, True):
         lifts = [c.n_lifted for c in candidates if c.directions and c.standardize is standardize]
@@ -38,27 +38,54 @@ def test_the_lifts_that_are_tried(n_features, n_lifted, expected):
     assert all(c.directions for c in candidates[1:])
 
 
+@pytest.mark.parametrize(("n_features", "rows"), [(4, 256), (31, 1984), (64, 2000), (128, 2000)])
+def test_few_features_are_compared_by_distance_or_lifted(n_features, rows):
+    candidates = candidate_metrics(n_features, 2000, 0)
+    found = [(metric.directions, metric.n_lifted) for metric in candidates]
+    assert found == [(False, 0), (False, rows), (True, rows)]
+
+
 def test_pixels_are_lifted():
     metric = chosen(DIGITS, DIGIT)
     assert metric.n_lifted == 200
-    assert metric.directions
 
 
-def test_blobs_are_compared_by_distance():
+def blobs(n_classes, distance):
     random = np.random.default_rng(0)
-    labels = np.arange(200) % 5
-    samples = 9 * random.normal(size=(5, 4))[labels] + random.normal(size=(200, 4))
-    metric = chosen(samples, labels)
+    labels = np.arange(40 * n_classes) % n_classes
+    centers = distance * random.normal(size=(n_classes, 4))
+    return centers[labels] + random.normal(size=(len(labels), 4)), labels
+
+
+def test_blobs_that_lie_apart_are_compared_by_distance():
+    metric = chosen(*blobs(5, 9))
     assert not metric.directions
     assert metric.n_lifted == 0
+
+
+def test_blobs_that_overlap_are_lifted():
+    metric = chosen(*blobs(5, 1))
+    assert (metric.directions, metric.n_lifted, metric.power) == (False, 200, 0.5)
+
+
+def test_vectors_whose_length_says_nothing_are_lifted_as_directions():
+    """Of eight classes or more: a trial tells."""
+    random = np.random.default_rng(0)
+    labels = np.arange(400) % 10
+    samples = random.normal(size=(10, 20))[labels] + 0.7 * random.normal(size=(400, 20))
+    samples *= random.lognormal(sigma=1.5, size=(400, 1))
+    metric = chosen(samples, labels)
+    assert metric.directions
+    assert metric.n_lifted == 200
 
 
 @pytest.mark.parametrize(
     ("n_features", "n_classes", "expected"),
     [
-        (4, 2, (False, 0, 1.0)),
-        (40, 2, (True, 200, 0.5)),
-        (40, 7, (True, 200, 0.5)),
+        (4, 2, (False, 200, 0.5)),
+        (128, 2, (False, 200, 0.5)),
+        (129, 2, (True, 200, 0.5)),
+        (129, 7, (True, 200, 0.5)),
         (1100, 7, (True, 0, 0.5)),
     ],
 )
@@ -70,17 +97,19 @@ def test_few_classes_compare_nothing(n_features, n_classes, expected, monkeypatc
     assert metric.standardize is not metric.directions
 
 
-def test_eight_classes_are_compared(monkeypatch):
+@pytest.mark.parametrize(
+    ("repeated", "expected"),
+    [
+        (1, [(False, 0), (False, 200), (True, 200)]),
+        (3, [(True, 0), (True, 0), (True, 200), (True, 200)]),
+    ],
+)
+def test_eight_classes_are_compared(repeated, expected, monkeypatch):
     seen = []
     fit = choice.AdaptiveMetric.fit
     monkeypatch.setattr(choice.AdaptiveMetric, "fit", lambda self, X, y: seen.append(self) or fit(self, X, y))
-    chosen(DIGITS[DIGIT < 8], DIGIT[DIGIT < 8])
-    assert [(metric.standardize, metric.n_lifted) for metric in seen] == [
-        (False, 0),
-        (True, 0),
-        (False, 200),
-        (True, 200),
-    ]
+    chosen(np.tile(DIGITS[DIGIT < 8], repeated), DIGIT[DIGIT < 8])
+    assert [(metric.directions, metric.n_lifted) for metric in seen] == expected
 
 
 def test_neither_order_nor_names_make_a_difference():

@@ -25,6 +25,7 @@ from openworld.recognition.adaptive.metric import (
 
 X, Y = load_iris(return_X_y=True)
 FORMS = [{"standardize": s, "n_lifted": n} for s in (False, True) for n in (0, 12)]
+FORMS.append({"standardize": True, "directions": False, "n_lifted": 12})
 EVERY_FORM = pytest.mark.parametrize("form", FORMS, ids=str)
 
 
@@ -322,6 +323,38 @@ def test_too_few_samples_do_not_stretch_the_lift():
 def test_samples_that_are_all_the_same_do_not_stretch_the_lift():
     representation = AdaptiveMetric(n_lifted=12).fit(np.ones((20, 3)), np.arange(20) % 2).representation_
     assert np.array_equal(representation.rows, replace(representation).rows)
+
+
+def test_random_fourier_features_are_at_the_scale_of_a_class():
+    """By the inverse fourth root of the shrunk covariance within the classes, if there are enough samples."""
+    random = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    samples = 9 * random.normal(size=(3, 6))[labels] + random.normal(size=(60, 6)) * np.arange(1, 7)
+    parameters = {"standardize": True, "directions": False}
+    for n_samples, enough in ((29, False), (60, True)):
+        some, codes = samples[:n_samples], labels[:n_samples]
+        metric = AdaptiveMetric(**parameters, n_lifted=30).fit(some, codes)
+        representation = metric.representation_
+        scaled = (some - representation.mean) / representation.scale
+        means = np.array([scaled[codes == code].mean(axis=0) for code in range(3)])
+        within = (scaled - means[codes]).T @ (scaled - means[codes])
+        shrinkage = oracle_approximating_shrinkage(within / (n_samples - 3), n_samples - 3)
+        shrunk = shrunk_covariance(within / (n_samples - 3), shrinkage)
+        if not enough:
+            shrunk = np.eye(6) * np.trace(shrunk) / 6
+        drawn = replace(representation).rows
+        root = fractional_matrix_power(shrunk, 0.5)
+        expected = fractional_matrix_power(shrunk, -0.25) @ drawn[:-1] / np.sqrt(2 * np.trace(root))
+        assert_allclose(representation.rows[:-1], expected, atol=1e-4)
+        assert_allclose(np.linalg.norm(metric.transform(some), axis=1), 1, atol=1e-5)
+
+
+def test_classes_of_one_sample_have_the_scale_of_all_samples():
+    random = np.random.default_rng(0)
+    metric = AdaptiveMetric(standardize=True, directions=False, n_lifted=500)
+    found = metric.fit(random.normal(size=(3, 4)), [0, 1, 2]).representation_(random.normal(size=(2, 4)))
+    assert np.isfinite(found).all()
+    assert not np.allclose(found[0], found[1], atol=0.1)
 
 
 def test_it_serves_nearest_class_means():

@@ -378,7 +378,7 @@ def test_a_class_forgotten_and_learned_again():
 
 
 def test_unknown_becomes_known():
-    model = OpenWorldRecognizer(n_lifted=200).fit(*digits_of(TRAIN, range(6)))
+    model = OpenWorldRecognizer(n_lifted=500).fit(*digits_of(TRAIN, range(6)))
     samples, _ = digits_of(TEST, [7])
     assert np.mean(model.predict(samples) == -1) > 0.8
     train, labels = digits_of(TRAIN, [7])
@@ -913,7 +913,7 @@ def test_what_the_objective_asks_for_is_reached():
 
 
 def test_random_state_determines_the_lift():
-    one, same, other = (candidate_metrics(4, 30, seed)[3].fit(X, Y).transform(X) for seed in (0, 0, 1))
+    one, same, other = (candidate_metrics(4, 30, seed)[1].fit(X, Y).transform(X) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert not np.allclose(one, other)
 

@@ -211,3 +211,62 @@ def test_a_sample_too_long_to_be_squared_changes_no_other(dtype):
     np.testing.assert_allclose(found[1], np.sqrt([0.5, 0.5, 0]) * [1, -1, 1], rtol=1e-6)
     np.testing.assert_array_equal(found[:1], Representation(3)(samples[:1]))
     assert not found[2].any()
+
+
+# --- Random Fourier features ---
+
+
+def fourier(samples, labels, n_lifted=20_000):
+    return Representation.of(samples, labels, standardize=True, n_lifted=n_lifted, seed=0, directions=False)
+
+
+def test_every_step_of_random_fourier_features():
+    representation = fourier(X, None, n_lifted=30)
+    standardized = (X - representation.mean) / representation.scale
+    rows, phases = representation.rows[:-1].astype(np.float64), representation.rows[-1]
+    found = representation(X)
+    assert found.shape == (40, 30)
+    np.testing.assert_allclose(found, np.cos(standardized @ rows + phases), atol=1e-4)
+
+
+def test_their_product_is_a_gaussian_kernel_of_the_distance():
+    """Whose width is such that two samples of a class differ by a radian in the mean square."""
+    labels = np.arange(1000) % 2
+    samples = RANDOM.normal(size=(1000, 4)) + 5 * labels[:, np.newaxis]
+    within = np.diag([1.0, 1.0, 1.0, 1.0])
+    representation = fourier(samples, labels).scaled_to(within)
+    some = samples[:8]
+    found = 2 / 20_000 * representation(some) @ representation(some).T
+    scaled = (some - representation.mean) / representation.scale
+    squares = np.sum(
+        (scaled[:, np.newaxis] - scaled) ** 2, axis=2
+    )  # 2 on average within a dimension of a class
+    np.testing.assert_allclose(found, np.exp(-squares / (2 * 8)), atol=0.03)
+
+
+def test_directions_in_which_a_class_is_broad_say_less():
+    representation = fourier(X, None, n_lifted=30)
+    values, vectors = np.array([9.0, 4.0, 1.0, 1.0, 0.25]), np.linalg.qr(RANDOM.normal(size=(5, 5)))[0]
+    found = representation.scaled_to((vectors * values) @ vectors.T).rows
+    drawn = representation.rows
+    np.testing.assert_array_equal(found[-1], drawn[-1])  # the phases
+    expected = (vectors / values**0.25) @ vectors.T @ drawn[:-1] / np.sqrt(2 * np.sqrt(values).sum())
+    np.testing.assert_allclose(found[:-1], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_features_of_one_unit_have_one_scale():
+    labels = np.arange(400) % 2
+    random = np.random.default_rng(1)
+    alike = random.normal(size=(400, 3)) * [1, 2, 3] + labels[:, np.newaxis] * [2, 2, 2]
+    scale = fourier(alike, labels, 4).scale
+    assert len(set(scale)) == 1
+    assert scale[0] == pytest.approx(np.sqrt(np.mean([1, 4, 9])), rel=0.05)
+    np.testing.assert_allclose(fourier(alike * [1, 1000, 1], labels, 4).scale, [1, 2000, 3], rtol=0.1)
+    assert np.isfinite(fourier(np.ones((4, 2)), [0, 0, 1, 1], 4)(np.ones((4, 2)))).all()
+
+
+def test_samples_from_afar_have_finite_fourier_features():
+    representation = fourier(X, None, n_lifted=30)
+    found = representation(np.full((1, 5), 1e300))
+    assert np.isfinite(found).all()
+    assert np.abs(found).max() <= 1

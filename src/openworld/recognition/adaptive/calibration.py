@@ -32,10 +32,12 @@ _FEWEST_FOR_RUNNER_UP = 4  # fewer leave no runner-up to an unknown sample
 _FEWEST_FOR_RUNNER_UP_ANGLE = 6  # of fewer, one left out may leave another without its only neighbor
 _FEWEST_FOR_TIGHTNESS = 8  # fewer do not show how much tightness tells
 _FEWEST_SAMPLES = 5
-_FEW_DIMENSIONS = 32
+FEW_FEATURES = 128
 
 
-def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = False) -> ScoreCalibration:
+def calibrate(
+    held_out: HeldOut, objective: Objective, *, distances: bool = False, few_features: bool = False
+) -> ScoreCalibration:
     """Find noise, threshold and probability of the score.
 
     Every sample counts twice: once as a known sample, left out of covariance, mean and center, and once as
@@ -47,6 +49,8 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
     objective : Objective
     distances : bool, default=False
         Whether the score is to be by distance; with two classes it is in any case.
+    few_features : bool, default=False
+        Whether samples have few features, in which two or three classes may overlap.
     """
     if len(held_out.counts) < 2 or len(held_out.codes) < _FEWEST_SAMPLES:
         warnings.warn(
@@ -57,11 +61,11 @@ def calibrate(held_out: HeldOut, objective: Objective, *, distances: bool = Fals
         )
         return _guess(held_out, objective)
     form, scored = scored_samples(held_out, distances)
-    n_classes, n_dimensions = held_out.means.shape
+    n_classes = len(held_out.means)
     # Distances go on growing beyond the known samples; each class that plays unknown shows how far is safe.
     margin = MARGIN * (min(n_classes - 1, 4) if form.by_distance else 1)
     threshold, optimism = average_threshold(scored, held_out.codes, objective, margin)
-    few = n_classes < _FEWEST_FOR_RUNNER_UP and n_dimensions <= _FEW_DIMENSIONS
+    few = few_features and n_classes < _FEWEST_FOR_RUNNER_UP
     if few and getattr(objective, "named_right", False) and scored.right.any():
         # Such classes may overlap much more than they will with unknown ones.
         threshold = min(threshold, accepting_most(scored))

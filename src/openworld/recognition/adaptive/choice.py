@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.recognition.adaptive.calibration import scored_samples
+from openworld.recognition.adaptive.calibration import FEW_FEATURES, scored_samples
 from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric, Whitening
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
@@ -15,10 +15,11 @@ from openworld.recognition.adaptive.scoring import sorted_classes
 from openworld.recognition.class_statistics import ClassStatistics
 
 POWERS = (1.0, 0.5, 0.25)
+_FEW_UNLIFTED = 32
 _LARGEST_LIFTED = 1024  # with more features a lift no longer pays for its cost
-_LIFTED_PER_FEATURE = 32
+_LIFTED_PER_FEATURE = 64
 _LIFTED_TO_CHOOSE = 500  # rows of a lift that is only tried
-_FEW_FEATURES = 32
+_FEWEST_APART = 3  # fewer do not show whether classes lie apart
 _FEWEST_CLASSES = 8  # with fewer the promises differ by less than their error
 _DEFAULT_POWER = 0.5
 _SAMPLES, _SAMPLES_PER_CLASS = 3000, 12  # to choose with
@@ -32,17 +33,16 @@ def choose_metric(
 ) -> AdaptiveMetric:
     """Return the metric, not fitted: lifted where a lift is a candidate and has something to gain.
 
-    Whether to standardize and, without a lift, the power of the shrinkage is what promises the largest OSCR
-    area; the simple choice unless another pays. Fewer than eight classes of several samples say too little:
-    there a lift is the default, which also suits the classes that come later. Few features can be compared
-    from three classes on, with a lift and without; with fewer classes they are standardized.
+    Of candidates with a lift, or of those without, the one that promises the largest OSCR area is chosen, the
+    simpler one unless another pays; without a lift and by angles also the power of the shrinkage. Fewer than
+    eight classes of several samples say too little: there the first lift is the default, which also suits the
+    classes that come later. Three show whether few features need one.
     """
     n_features = samples.shape[1]
     candidates = candidate_metrics(n_features, n_lifted, random_state)
     n_classes = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
-    few = n_features <= _FEW_FEATURES
-    if n_classes < (3 if few else _FEWEST_CLASSES):
-        return candidates[0] if few else _default(candidates)
+    if n_classes < (_FEWEST_CLASSES if candidates[0].directions else _FEWEST_APART):
+        return _default(candidates)
     samples, labels = _some(samples, labels)
     judged = _judged(samples, labels)
     best, quality = candidates[0], -np.inf
@@ -50,8 +50,9 @@ def choose_metric(
         if candidate.n_lifted and not best.n_lifted:
             if quality >= _GOOD_ENOUGH:
                 break
-            if not few:
-                quality = -np.inf  # a trial of few rows promises less than the lift that is kept
+            if n_classes < _FEWEST_CLASSES:
+                return _default(candidates)
+            quality = -np.inf  # a trial of few rows promises less than the lift that is kept
         if len(candidates) > 1 and candidate.n_lifted:
             candidate.set_params(n_lifted=min(candidate.n_lifted, _LIFTED_TO_CHOOSE))
         candidate.fit(samples, labels)
@@ -60,37 +61,45 @@ def choose_metric(
             best, quality = candidate, found
     if best.n_lifted:
         return AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted_dimensions(n_features, n_lifted)})
+    if not best.directions:
+        return AdaptiveMetric(**best.get_params())
     promised = {power: _promised(best, *judged, power) for power in POWERS if power != best.power}
     power = max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
     return AdaptiveMetric(**{**best.get_params(), "power": power})
 
 
 def _default(candidates: list[AdaptiveMetric]) -> AdaptiveMetric:
-    """Return the candidate with the most lifted rows that does not standardize."""
-    plain = [metric for metric in candidates if not metric.standardize]
-    chosen: AdaptiveMetric = max(plain, key=lambda metric: metric.n_lifted).set_params(power=_DEFAULT_POWER)
-    return chosen
+    """Return the first candidate with a lift, or the first."""
+    chosen = next((metric for metric in candidates if metric.n_lifted), candidates[0])
+    return AdaptiveMetric(**{**chosen.get_params(), "power": _DEFAULT_POWER})
 
 
 def candidate_metrics(n_features: int, n_lifted: int, random_state: int) -> list[AdaptiveMetric]:
-    """Return the metrics to choose from, simplest first."""
-    lifts = [0, lifted_dimensions(n_features, n_lifted)]
-    if n_features > LARGEST_SCATTER:
-        lifts = lifts[1:]
-    elif n_features > _LARGEST_LIFTED or not n_lifted:
-        lifts = [0]
-    metrics = [
-        AdaptiveMetric(standardize=standardize, n_lifted=lifted, random_state=random_state)
-        for lifted in lifts
-        for standardize in (False, True)
-    ]
-    if n_features <= _FEW_FEATURES:
-        metrics.insert(0, AdaptiveMetric(standardize=True, directions=False, random_state=random_state))
-    return metrics
+    """Return the metrics to choose from, simplest first.
+
+    Few features are compared by distance, or lifted by random Fourier features or as directions; more are
+    directions, lifted or not.
+    """
+    lifted = lifted_dimensions(n_features, n_lifted)
+    distances: dict[str, Any] = {"standardize": True, "directions": False}
+    if n_lifted and n_features <= FEW_FEATURES:
+        kinds = [distances, {**distances, "n_lifted": lifted}, {"n_lifted": lifted}]
+    else:
+        lifts = [lifted] if n_features > LARGEST_SCATTER else [0, lifted]
+        if n_features > _LARGEST_LIFTED:
+            lifts = lifts[:1]
+        kinds = [
+            {"standardize": standardize, "n_lifted": rows}
+            for rows in dict.fromkeys(lifts)
+            for standardize in (False, True)
+        ]
+        if n_features <= _FEW_UNLIFTED:
+            kinds.insert(0, distances)
+    return [AdaptiveMetric(**kind, random_state=random_state) for kind in kinds]
 
 
 def lifted_dimensions(n_features: int, n_lifted: int) -> int:
-    """Return the number of rows of the lift: at most 32 for each feature."""
+    """Return the number of rows of the lift: at most 64 for each feature."""
     if n_features > LARGEST_SCATTER:
         return n_lifted or 2000
     return min(n_lifted, _LIFTED_PER_FEATURE * n_features)
@@ -125,4 +134,4 @@ def _promised(
     whitening = metric.whitening_ if power == metric.power else Whitening.of(statistics, power)
     order = sorted_classes(statistics)[1]
     held_out = hold_out(statistics, whitening, order, metric.representation_(judged), codes)
-    return scored_samples(held_out, distances=not metric.directions)[0].quality
+    return scored_samples(held_out, distances=metric.representation_.keeps_distances)[0].quality

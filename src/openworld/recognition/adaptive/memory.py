@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from openworld.index.growing_rows import Restorer
-from openworld.recognition.adaptive.calibration import calibrate
+from openworld.recognition.adaptive.calibration import FEW_FEATURES, calibrate
 from openworld.recognition.adaptive.held_out import HeldOut, hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, represented_statistics
 from openworld.recognition.adaptive.radial import length_statistics
@@ -159,7 +159,9 @@ class ClassMemory:
         )
         per_class = min(max(_CALIBRATION_SAMPLES // len(classes), 2), self.reservoir.per_class)
         judged = held_out.some(per_class, step_of_judged(per_class * len(classes), len(classes)))
-        return calibrate(judged, objective, distances=not self.representation.directions), held_out
+        few = self.representation.n_features <= FEW_FEATURES
+        distances = self.representation.keeps_distances
+        return calibrate(judged, objective, distances=distances, few_features=few), held_out
 
 
 @dataclass(frozen=True)

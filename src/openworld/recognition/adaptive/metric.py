@@ -27,6 +27,7 @@ _ROWS_AT_ONCE = 16384
 _CENTER_SAMPLES = 5  # with so many samples a class has half of its weight in the center
 _COLUMNS_AT_ONCE = 128  # of triangular matrices
 _SAMPLES_PER_FEATURE = 2  # fewer do not show in which directions samples spread
+_SAMPLES_TO_INVERT = 5  # for each feature: with fewer, the inverse covariance fits the samples too closely
 _FEWEST_TO_DIFFER = 8  # fewer classes do not show in which directions others differ
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
 
@@ -159,13 +160,38 @@ def represented_statistics(
     return statistics
 
 
+def _fitted_lift(
+    representation: Representation, samples: NDArray[Any], labels: NDArray[Any]
+) -> Representation:
+    """Return the representation with the lift fitted to samples, as far as they are enough."""
+    n_samples, n_features = samples.shape
+    if representation.directions:
+        enough = n_samples >= _SAMPLES_PER_FEATURE * n_features and n_features <= LARGEST_SCATTER
+        if enough:
+            representation = representation.stretched(_spread(representation, samples, labels))
+        return representation
+    within = _within(representation, samples, labels)
+    if n_samples < _SAMPLES_TO_INVERT * n_features:
+        within = np.eye(n_features) * np.trace(within) / n_features
+    return representation.scaled_to(within)
+
+
 def _spread(
     representation: Representation, samples: NDArray[Any], labels: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return the shrunk covariance of samples before the lift; of few classes, that within them."""
     if len(np.unique(labels)) >= _FEWEST_TO_DIFFER:
         labels = np.zeros(len(samples), dtype=np.intp)
+    return _within(representation, samples, labels)
+
+
+def _within(
+    representation: Representation, samples: NDArray[Any], labels: NDArray[Any]
+) -> NDArray[np.float64]:
+    """Return the shrunk covariance within the classes before the lift; of all samples where none has two."""
     statistics = represented_statistics(replace(representation, n_lifted=0), samples, labels)
+    if len(statistics) == len(samples) > 1:
+        return _within(representation, samples, np.zeros(len(samples), dtype=np.intp))
     degrees = max(len(samples) - float(len(statistics)), 1.0)
     covariance = statistics.scatter / degrees
     shrinkage = oracle_approximating_shrinkage(covariance, degrees)
@@ -217,8 +243,9 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     random_state : int, default=0
         Determines the lift.
     directions : bool, default=True
-        False, only together with `standardize`, keeps lengths: samples are standardized and whitened, and
-        distances between the results are those of Mahalanobis. For few features.
+        False, only together with `standardize`, keeps lengths, for few features: distances between the
+        results are those of Mahalanobis. With a lift the features are random Fourier features at the scale
+        of a class, which also suits classes of several parts.
     power : float, default=1.0
         Of the shrinkage, see `Whitening.of`.
 
@@ -272,8 +299,8 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"{samples.shape[1]} features would need a scatter of that size squared: "
                 "set n_lifted, for example to 2000."
             )
-        if not self.directions and (self.n_lifted or not self.standardize):
-            raise ValueError("directions=False needs standardize=True and n_lifted=0.")
+        if not self.directions and not self.standardize:
+            raise ValueError("directions=False needs standardize=True.")
         representation = Representation.of(
             samples,
             labels,
@@ -282,9 +309,8 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             seed=self.random_state,
             directions=self.directions,
         )
-        most = min(len(samples) // _SAMPLES_PER_FEATURE, LARGEST_SCATTER)
-        if self.n_lifted and samples.shape[1] <= most:
-            representation = representation.stretched(_spread(representation, samples, labels))
+        if self.n_lifted:
+            representation = _fitted_lift(representation, samples, labels)
         self.representation_ = representation
         self.statistics_ = represented_statistics(self.representation_, samples, labels)
         return self
@@ -303,11 +329,11 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Map samples to unit vectors, shape (n, L); to vectors of any length without `directions`."""
+        """Map samples to unit vectors, shape (n, L), unless `directions` and lift are left out."""
         check_is_fitted(self)
         samples = validate_data(self, X, reset=False, dtype="numeric")
         whitened = self.whitening_(self.representation_(samples))
-        return unit(whitened) if self.directions else whitened
+        return whitened if self.representation_.keeps_distances else unit(whitened)
 
     def _validate(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         samples, labels = validate_data(self, X, check_labels(y), reset=reset, dtype="numeric")

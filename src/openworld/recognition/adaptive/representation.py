@@ -19,6 +19,7 @@ Floats = NDArray[np.float32]
 _ROWS_AT_ONCE = 256  # few enough to stay in a processor's cache
 _LARGEST_BLOCK = 4096
 _LEAST_WITHIN = 1e-3
+_ONE_UNIT = 10.0  # features whose deviations differ by less are taken to have the same unit
 _FAR = 1e6  # deviations from the mean; all that lies farther away is equally far
 _LARGEST = np.finfo(np.float64).max / 4  # so that a standardized sample from afar stays finite
 
@@ -28,13 +29,15 @@ class Representation:
     """A fixed map of samples: power, direction, and a random lift if chosen.
 
     0. Transform by the `preprocessing` of the user, if there is one.
-    1. Standardize, if asked: subtract `mean`, divide by `scale`. Without `directions` this is all.
+    1. Standardize, if asked: subtract `mean`, divide by `scale`. Without `directions` step 6 follows.
     2. Signed square root of each feature, which tames counts and bursts.
     3. If standardized, append a constant as long as a typical sample, so that the length of a sample is
        not lost in the next step.
     4. Divide by the length: what remains is a direction.
     5. Lift, if asked: ``max(0, P x)`` with `n_lifted` rows P, drawn from `seed`: as long as Gaussian ones,
        and orthogonal in blocks, which covers the directions more evenly. They may be `stretched`.
+    6. Without `directions`, lift, if asked: ``cos(P x + p)`` with random phases p. These are random Fourier
+       features (Rahimi and Recht, 2007): their dot product is a Gaussian kernel of the distance.
 
     Attributes
     ----------
@@ -76,7 +79,8 @@ class Representation:
     ) -> Representation:
         """Fit the representation to the samples of the starting classes.
 
-        Without `directions` the scale of a feature is its deviation within the classes, if labels are given.
+        Without `directions` the scale of a feature is its deviation within the classes, if labels are given;
+        with a lift, features of the same unit have the same scale.
         """
         if not standardize:
             return cls(X.shape[1], n_lifted, seed)
@@ -87,9 +91,12 @@ class Representation:
         if not np.all(np.isfinite(scale)):
             raise ValueError("X holds values too large to be standardized. Check X for wrong values.")
         constant = scale <= 10 * np.finfo(np.float32).eps * np.abs(mean)
+        varying = scale[~constant]
         scale = np.where(constant, 1.0, scale)
         if not directions and labels is not None:
             scale = _scale_within(X, labels, scale)
+        if not directions and n_lifted and len(varying) and varying.max() <= _ONE_UNIT * np.median(varying):
+            scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
         lengths = np.abs((X - mean) / scale).sum(axis=1)  # the squared length of the signed square root
         length = float(np.sqrt(lengths.mean())) or 1.0
         return cls(X.shape[1], n_lifted, seed, mean, scale, length, directions)
@@ -100,23 +107,32 @@ class Representation:
         return self.n_lifted or self._n_directions
 
     @property
+    def keeps_distances(self) -> bool:
+        """Whether the distances between samples tell more than the angles."""
+        return not self.directions and not self.n_lifted
+
+    @property
     def _n_directions(self) -> int:
-        return self.n_features + (self.mean is not None and self.directions)
+        return self.n_features + (self.mean is not None and not self.keeps_distances)
 
     @cached_property
     def rows(self) -> Floats:
-        """The rows P of the lift, as columns: shape (n_features, n_lifted), one more if standardized.
+        """The rows P of the lift, as columns: shape (n_features, n_lifted), one more if standardized: of the
+        constant, or the phases p.
 
-        They are float16 numbers, which take half the room in a model file.
+        They are float16 numbers, which take half the room in a model file, until `scaled_to` a class.
         """
-        random, n = np.random.default_rng(self.seed), self._n_directions
+        random, n = np.random.default_rng(self.seed), self._n_directions - (not self.directions)
         if n > _LARGEST_BLOCK or not self.n_lifted:  # Gaussian rows of so many values are nearly orthogonal
             return _rounded(random.standard_normal((n, self.n_lifted), dtype=np.float32))
         blocks = []
         for _ in range(0, self.n_lifted, n):
             block, _ = np.linalg.qr(random.standard_normal((n, n), dtype=np.float32))
             blocks.append(block * np.sqrt(random.chisquare(n, n)).astype(np.float32))
-        return _rounded(np.hstack(blocks)[:, : self.n_lifted])
+        rows = np.hstack(blocks)[:, : self.n_lifted]
+        if not self.directions:
+            rows = np.vstack([rows, random.uniform(0, 2 * np.pi, self.n_lifted).astype(np.float32)])
+        return _rounded(rows)
 
     def with_rows(self, rows: Floats) -> Representation:
         """Return the map with given rows of the lift, from a model file, instead of drawing them."""
@@ -134,6 +150,19 @@ class Representation:
         rows = (vectors * np.maximum(values, 0) ** 0.25) @ vectors.T @ self.rows
         length = np.linalg.norm(rows)
         return self.with_rows(_rounded(rows * (np.linalg.norm(self.rows) / length))) if length else self
+
+    def scaled_to(self, within: NDArray[np.float64]) -> Representation:
+        """Return the map with rows of random Fourier features at the scale of a class.
+
+        P is multiplied by the inverse fourth root of `within`, the covariance of a class after step 1, so
+        that directions in which a class is broad say less, and scaled so that two samples of a class differ
+        by about a radian. A narrower kernel tells full classes apart better, but those of few samples worse.
+        """
+        values, vectors = np.linalg.eigh(within)
+        values = np.maximum(values, _LEAST_WITHIN**2)
+        rows, phases = self.rows[:-1], self.rows[-1:]
+        rows = (vectors * values**-0.25) @ vectors.T @ rows / np.sqrt(2 * np.sum(values**0.5))
+        return self.with_rows(np.asarray(np.vstack([rows, phases]), dtype=np.float32, order="C"))
 
     def after(self, preprocessing: Any) -> Representation:
         """Return the map preceded by a transformer."""
@@ -165,7 +194,9 @@ class Representation:
         if not self.n_lifted:
             return directions
         lifted = directions @ self.rows
-        return np.asarray(np.maximum(lifted, 0, out=lifted))
+        if self.directions:
+            return np.asarray(np.maximum(lifted, 0, out=lifted))
+        return np.asarray(np.cos(lifted, out=lifted))
 
     def _directions(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return some samples after step 4."""
@@ -175,7 +206,8 @@ class Representation:
                 X /= self.scale
                 np.clip(X, -_LARGEST, _LARGEST, out=X)
         if not self.directions:
-            return np.asarray(np.clip(X, -_FAR, _FAR))
+            X = np.clip(X, -_FAR, _FAR)
+            return X if self.keeps_distances else np.column_stack([X, np.ones(len(X), X.dtype)])
         rooted = np.empty((len(X), self._n_directions), X.dtype)
         sizes = np.abs(X, out=rooted[:, : self.n_features])
         np.sqrt(sizes, out=sizes)
