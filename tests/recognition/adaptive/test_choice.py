@@ -42,7 +42,7 @@ def test_the_lifts_of_directions_that_are_tried(n_features, n_lifted, expected):
 def test_few_features_are_compared_by_distance_or_lifted(n_features, rows):
     candidates = candidate_metrics(n_features, 2000, 0)
     found = [(metric.directions, metric.n_lifted) for metric in candidates]
-    assert found == [(False, 0), (False, rows), (True, rows)]
+    assert found == [(False, 0), (False, rows), (True, rows), (True, rows)]
 
 
 def test_pixels_are_lifted():
@@ -68,22 +68,23 @@ def test_blobs_that_overlap_are_lifted():
     assert (metric.directions, metric.n_lifted, metric.power) == (False, 200, 0.5)
 
 
-def test_vectors_whose_length_says_nothing_are_lifted_as_directions():
-    """Of eight classes or more: a trial tells."""
+@pytest.mark.parametrize("n_classes", [2, 5, 10])
+def test_vectors_whose_length_says_nothing_are_lifted_as_directions(n_classes):
     random = np.random.default_rng(0)
-    labels = np.arange(400) % 10
-    samples = random.normal(size=(10, 20))[labels] + 0.7 * random.normal(size=(400, 20))
+    labels = np.arange(400) % n_classes
+    samples = random.normal(size=(n_classes, 20))[labels] + 0.7 * random.normal(size=(400, 20))
     samples *= random.lognormal(sigma=1.5, size=(400, 1))
     metric = chosen(samples, labels)
     assert metric.directions
     assert metric.n_lifted == 200
+    assert metric.power == (0.5 if n_classes < 8 else 1.0)
 
 
 @pytest.mark.parametrize(
     ("n_features", "n_classes", "expected"),
     [
-        (4, 2, (False, 200, 0.5)),
-        (128, 2, (False, 200, 0.5)),
+        (4, 1, (False, 200, 0.5)),
+        (128, 1, (False, 200, 0.5)),
         (129, 2, (True, 200, 0.5)),
         (129, 7, (True, 200, 0.5)),
         (1100, 7, (True, 0, 0.5)),
@@ -98,18 +99,27 @@ def test_few_classes_compare_nothing(n_features, n_classes, expected, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("repeated", "expected"),
+    ("n_classes", "repeated", "expected"),
     [
-        (1, [(False, 0), (False, 200), (True, 200)]),
-        (3, [(True, 0), (True, 0), (True, 200), (True, 200)]),
+        (2, 1, [(False, 200, False), (True, 200, False)]),
+        (7, 1, [(False, 0, False), (False, 200, False), (True, 200, False)]),
+        (8, 1, [(False, 0, False), (False, 200, False), (True, 200, False), (True, 200, True)]),
+        (8, 3, [(True, 0, False), (True, 0, True), (True, 200, False), (True, 200, True)]),
     ],
 )
-def test_eight_classes_are_compared(repeated, expected, monkeypatch):
+def test_what_is_compared(n_classes, repeated, expected, monkeypatch):
+    """With 64 features, and with 192. `standardize` is told of directions only."""
     seen = []
     fit = choice.AdaptiveMetric.fit
     monkeypatch.setattr(choice.AdaptiveMetric, "fit", lambda self, X, y: seen.append(self) or fit(self, X, y))
-    chosen(np.tile(DIGITS[DIGIT < 8], repeated), DIGIT[DIGIT < 8])
-    assert [(metric.directions, metric.n_lifted) for metric in seen] == expected
+    monkeypatch.setattr(choice, "_GOOD_ENOUGH", 2.0)
+    known = n_classes > DIGIT
+    chosen(np.tile(DIGITS[known], repeated), DIGIT[known])
+    found = [
+        (metric.directions, metric.n_lifted, metric.directions and metric.standardize) for metric in seen
+    ]
+    assert found == expected
+    assert {metric.power for metric in seen} == {0.5 if n_classes < 8 else 1.0}
 
 
 def test_neither_order_nor_names_make_a_difference():

@@ -34,15 +34,19 @@ def choose_metric(
     """Return the metric, not fitted: lifted where a lift is a candidate and has something to gain.
 
     Of candidates with a lift, or of those without, the one that promises the largest OSCR area is chosen, the
-    simpler one unless another pays; without a lift and by angles also the power of the shrinkage. Fewer than
-    eight classes of several samples say too little: there the first lift is the default, which also suits the
-    classes that come later. Three show whether few features need one.
+    simpler one unless another pays; without a lift also the power of the shrinkage. Fewer than eight classes
+    of several samples say too little to choose between similar candidates: there the first lift is the
+    default, which also suits the classes that come later. The candidates for few features differ more, so
+    two classes are enough.
     """
     n_features = samples.shape[1]
     candidates = candidate_metrics(n_features, n_lifted, random_state)
     n_classes = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
-    if n_classes < (_FEWEST_CLASSES if candidates[0].directions else _FEWEST_APART):
+    few_features = not candidates[0].directions
+    if n_classes < (2 if few_features else _FEWEST_CLASSES):
         return _default(candidates)
+    if n_classes < _FEWEST_CLASSES:
+        candidates = _fewer(candidates, n_classes)
     samples, labels = _some(samples, labels)
     judged = _judged(samples, labels)
     best, quality = candidates[0], -np.inf
@@ -50,22 +54,26 @@ def choose_metric(
         if candidate.n_lifted and not best.n_lifted:
             if quality >= _GOOD_ENOUGH:
                 break
-            if n_classes < _FEWEST_CLASSES:
-                return _default(candidates)
             quality = -np.inf  # a trial of few rows promises less than the lift that is kept
         if len(candidates) > 1 and candidate.n_lifted:
             candidate.set_params(n_lifted=min(candidate.n_lifted, _LIFTED_TO_CHOOSE))
         candidate.fit(samples, labels)
-        found = _promised(candidate, *judged)
+        found = _promised(candidate, *judged, candidate.power)
         if found > quality + _GAIN / n_classes:
             best, quality = candidate, found
     if best.n_lifted:
         return AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted_dimensions(n_features, n_lifted)})
-    if not best.directions:
-        return AdaptiveMetric(**best.get_params())
     promised = {power: _promised(best, *judged, power) for power in POWERS if power != best.power}
     power = max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
     return AdaptiveMetric(**{**best.get_params(), "power": power})
+
+
+def _fewer(candidates: list[AdaptiveMetric], n_classes: int) -> list[AdaptiveMetric]:
+    """Return the candidates for few features that differ enough for few classes to choose from."""
+    fewer = [metric for metric in candidates if not (metric.directions and metric.standardize)]
+    if n_classes < _FEWEST_APART and len(fewer) > 1:
+        fewer = fewer[1:]
+    return [metric.set_params(power=_DEFAULT_POWER) for metric in fewer]
 
 
 def _default(candidates: list[AdaptiveMetric]) -> AdaptiveMetric:
@@ -83,7 +91,8 @@ def candidate_metrics(n_features: int, n_lifted: int, random_state: int) -> list
     lifted = lifted_dimensions(n_features, n_lifted)
     distances: dict[str, Any] = {"standardize": True, "directions": False}
     if n_lifted and n_features <= FEW_FEATURES:
-        kinds = [distances, {**distances, "n_lifted": lifted}, {"n_lifted": lifted}]
+        kinds = [distances, {**distances, "n_lifted": lifted}]
+        kinds += [{"standardize": standardize, "n_lifted": lifted} for standardize in (False, True)]
     else:
         lifts = [lifted] if n_features > LARGEST_SCATTER else [0, lifted]
         if n_features > _LARGEST_LIFTED:
