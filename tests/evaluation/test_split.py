@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openworld.data.dataset import Dataset
-from openworld.evaluation.split import Split, make_split, usable_classes
+from openworld.evaluation.split import Split, make_split, usable_classes, usual_number_known
 
 SEEDS = st.integers(0, 2**32)
 
@@ -202,3 +202,10 @@ def test_integer_labels() -> None:
     split = split_of(data, n_known=6, n_unknown=4)
     check(data, split)
     assert split.unknown.dtype.kind == "i"
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "expected"), [(1, 1), (2, 1), (7, 3), (10, 5), (19, 9), (20, 10), (60, 12), (1000, 100)]
+)
+def test_a_fifth_is_known_where_unknown_classes_are_clustered(n_classes, expected):
+    assert usual_number_known(n_classes) == expected

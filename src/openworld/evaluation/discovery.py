@@ -17,7 +17,7 @@ from openworld.discovery import PoolSpace, find_clusters
 from openworld.discovery.clusters import MIN_SIZE
 from openworld.discovery.linkage import few_dimensions
 from openworld.discovery.space import unit
-from openworld.evaluation.split import Split, make_split
+from openworld.evaluation.split import Split, make_split, usual_number_known
 from openworld.recognition import OpenWorldRecognizer
 
 Labels = NDArray[np.intp]
@@ -40,7 +40,7 @@ class DiscoveryExperiment:
     orders, seed : int
         Class orders, and what determines them.
     n_known : int or None
-        Classes that are learned; None for a fifth of them, from 10 to 100.
+        Classes that are learned; None for a fifth of them, from 10 to 100, and at most half.
     unknown : tuple of int
         Numbers of unknown classes in the pool; 0 stands for all that are left.
     """
@@ -64,7 +64,7 @@ class Pool:
 def measure_order(experiment: DiscoveryExperiment, dataset: Dataset, order: int) -> Iterator[Row]:
     """Fit one class order, and yield the measures of every method on every pool."""
     n_classes = len(np.unique(dataset.y))
-    n_known = experiment.n_known or int(np.clip(n_classes // 5, 10, 100))
+    n_known = experiment.n_known or usual_number_known(n_classes)
     split = make_split(
         dataset,
         seed=experiment.seed,

@@ -24,7 +24,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from openworld.data.dataset import Dataset
 from openworld.discovery import PoolSpace, find_clusters, split
 from openworld.discovery.clusters import MIN_SIZE
-from openworld.evaluation.split import make_split
+from openworld.evaluation.split import make_split, usual_number_known
 from openworld.recognition import OpenWorldRecognizer
 
 Indices = NDArray[np.intp]
@@ -45,7 +45,7 @@ class LoopExperiment:
     data : tuple of str
     orders, seed : int
     n_known : int or None
-        Starting classes; None for a fifth of them, from 10 to 100.
+        Starting classes; None for a fifth of them, from 10 to 100, and at most half.
     n_classes : int
         Classes in the stream, at most; the others are left out.
     rounds : int
@@ -65,7 +65,7 @@ class LoopExperiment:
 def measure_order(experiment: LoopExperiment, dataset: Dataset, order: int) -> Iterator[Row]:
     """Simulate one class order with every kind of person, and yield what is reached after each round."""
     usable = min(len(np.unique(dataset.y)), experiment.n_classes)
-    n_known = experiment.n_known or int(np.clip(usable // 5, 10, 100))
+    n_known = experiment.n_known or usual_number_known(usable)
     parts = make_split(
         dataset,
         seed=experiment.seed,

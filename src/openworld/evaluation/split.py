@@ -95,6 +95,11 @@ def usable_classes(
     return min(counts)
 
 
+def usual_number_known(n_classes: int) -> int:
+    """Return how many of so many classes are known where unknown ones are clustered."""
+    return min(max(n_classes // 5, 10), 100, max(n_classes // 2, 1))
+
+
 def require_classes(dataset: Dataset, available: int) -> None:
     """Refuse a data set with too few classes for any experiment."""
     if available < 4:

@@ -262,7 +262,20 @@ def test_features_of_one_unit_have_one_scale():
     assert len(set(scale)) == 1
     assert scale[0] == pytest.approx(np.sqrt(np.mean([1, 4, 9])), rel=0.05)
     np.testing.assert_allclose(fourier(alike * [1, 1000, 1], labels, 4).scale, [1, 2000, 3], rtol=0.1)
+    constant = np.column_stack([1e-3 * alike, np.full(400, 7.0)])
+    np.testing.assert_allclose(fourier(constant, labels, 4).scale, 1e-3 * scale[0])
     assert np.isfinite(fourier(np.ones((4, 2)), [0, 0, 1, 1], 4)(np.ones((4, 2)))).all()
+
+
+def test_the_scale_of_distances_is_the_deviation_within_the_classes(monkeypatch):
+    monkeypatch.setattr("openworld.recognition.adaptive.representation._SAMPLES_AT_ONCE", 7)
+    labels = np.arange(40) % 3
+    within = X - np.array([X[labels == label].mean(axis=0) for label in labels])
+    found = Representation.of(X, labels, standardize=True, n_lifted=0, seed=0, directions=False)
+    np.testing.assert_allclose(found.scale, np.sqrt(np.sum(within**2, axis=0) / 37))
+    tight = np.column_stack([labels * 1e6 + RANDOM.normal(size=40), np.zeros(40)])
+    found = Representation.of(tight, labels, standardize=True, n_lifted=0, seed=0, directions=False)
+    np.testing.assert_allclose(found.scale, [1e-3 * tight[:, 0].std(), 1])
 
 
 def test_samples_from_afar_have_finite_fourier_features():

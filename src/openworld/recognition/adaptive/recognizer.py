@@ -52,11 +52,11 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
     - the threshold is found by letting each class in turn play unknown to all the others, on a few
       samples kept of each class, and follows as classes come.
 
-    Up to 1,024 features are mapped by a random lift, unless nothing is left to gain. Whether they are
-    standardized, and how much their covariance is shrunk without a lift, is decided on the starting classes
-    by the same calibration.
+    Up to 1,024 features are mapped by a random lift, unless nothing is left to gain: of directions, or of
+    distances if features are few. Which of them, whether directions are standardized, and how much their
+    covariance is shrunk without a lift, is decided on the starting classes by the same calibration.
 
-    The score of a class is its cosine, or minus its distance where there are few features or classes, both
+    The score of a class is its cosine, or minus its distance with two classes or without a lift, both
     corrected for the number of samples that its mean is made of, so that a class is recognized from its first
     sample on; less a part of what its own samples score, and less a part of the best other class's score
     (`ScoreCalibration`). The accepted region is bounded by a second, radial factor ``b_c(x)``, 1 up to twice
@@ -73,7 +73,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         Fitted to the starting classes and kept as it is from then on: for example a scaler, `PCA` or a
         pipeline of these. To have one that is fitted already, wrap it in scikit-learn's `FrozenEstimator`.
     n_lifted : int, default=2000
-        Rows of the random lift, at most 32 for each feature; 0 for none.
+        Rows of the random lift, at most 64 for each feature; 0 for none.
     reservoir_size : int, default=12
         Samples of each class kept for calibration; up to 1,200 in all while there are few classes. Where
         there are very many, fewer of each: no more than 1,000,000 in all, or one of each class.

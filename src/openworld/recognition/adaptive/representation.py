@@ -15,7 +15,9 @@ from openworld.recognition.metric.ncm import same_metric
 from openworld.recognition.validation import as_float
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
+_SAMPLES_AT_ONCE = 16384
 _ROWS_AT_ONCE = 256  # few enough to stay in a processor's cache
 _LARGEST_BLOCK = 4096
 _LEAST_WITHIN = 1e-3
@@ -60,8 +62,8 @@ class Representation:
     n_features: int
     n_lifted: int = 0
     seed: int = 0
-    mean: NDArray[np.float64] | None = None
-    scale: NDArray[np.float64] | None = None
+    mean: Doubles | None = None
+    scale: Doubles | None = None
     length: float = 1.0
     directions: bool = True
     preprocessing: Any = None
@@ -90,16 +92,18 @@ class Representation:
             scale = X.std(axis=0, dtype=np.float64)
         if not np.all(np.isfinite(scale)):
             raise ValueError("X holds values too large to be standardized. Check X for wrong values.")
-        constant = scale <= 10 * np.finfo(np.float32).eps * np.abs(mean)
-        varying = scale[~constant]
-        scale = np.where(constant, 1.0, scale)
-        if not directions and labels is not None:
-            scale = _scale_within(X, labels, scale)
-        if not directions and n_lifted and len(varying) and varying.max() <= _ONE_UNIT * np.median(varying):
-            scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
+        varying = scale > 10 * np.finfo(np.float32).eps * np.abs(mean)
+        if not directions:
+            one_unit = n_lifted and _have_one_unit(scale[varying])
+            scale = _scale_within(X, labels, mean, scale) if labels is not None else scale
+            scale = np.where(varying, scale, 1.0)
+            if one_unit:
+                scale = np.full_like(scale, np.sqrt(np.mean(scale[varying] ** 2)))
+            return cls(X.shape[1], n_lifted, seed, mean, scale, directions=False)
+        scale = np.where(varying, scale, 1.0)
         lengths = np.abs((X - mean) / scale).sum(axis=1)  # the squared length of the signed square root
         length = float(np.sqrt(lengths.mean())) or 1.0
-        return cls(X.shape[1], n_lifted, seed, mean, scale, length, directions)
+        return cls(X.shape[1], n_lifted, seed, mean, scale, length)
 
     @property
     def n_dimensions(self) -> int:
@@ -140,7 +144,7 @@ class Representation:
         vars(other)["rows"] = rows  # where cached_property looks first
         return other
 
-    def stretched(self, spread: NDArray[np.float64]) -> Representation:
+    def stretched(self, spread: Doubles) -> Representation:
         """Return the map with rows of the lift that are longer where samples spread more.
 
         P is multiplied by the fourth root of `spread`, the covariance of samples after step 4. Rows that are
@@ -151,7 +155,7 @@ class Representation:
         length = np.linalg.norm(rows)
         return self.with_rows(_rounded(rows * (np.linalg.norm(self.rows) / length))) if length else self
 
-    def scaled_to(self, within: NDArray[np.float64]) -> Representation:
+    def scaled_to(self, within: Doubles) -> Representation:
         """Return the map with rows of random Fourier features at the scale of a class.
 
         P is multiplied by the inverse fourth root of `within`, the covariance of a class after step 1, so
@@ -238,14 +242,26 @@ def preprocessed(preprocessing: Any, X: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
 
 
-def _scale_within(X: NDArray[Any], labels: NDArray[Any], scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the deviation of each feature within the classes, at least a share of the overall one."""
+def _have_one_unit(deviations: Doubles) -> bool:
+    """Return whether the deviations of features are similar enough for features of the same unit."""
+    return len(deviations) > 0 and bool(deviations.max() <= _ONE_UNIT * np.median(deviations))
+
+
+def _scale_within(X: NDArray[Any], labels: NDArray[Any], mean: Doubles, scale: Doubles) -> Doubles:
+    """Return the deviation of each feature within the classes, at least a share of the overall one.
+
+    Its square is the overall variance less that of the class means, so a few samples at a time will do.
+    """
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     degrees = len(codes) - len(counts)
     if not degrees:
         return scale
-    belongs = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))
-    X = X.astype(np.float64)
-    means = belongs @ X / counts[:, np.newaxis]
-    within = np.sqrt(np.sum((X - means[codes]) ** 2, axis=0) / degrees)
-    return np.asarray(np.maximum(within, _LEAST_WITHIN * scale))
+    sums: Doubles = np.zeros((len(counts), X.shape[1]))
+    for start in range(0, len(X), _SAMPLES_AT_ONCE):
+        part = slice(start, start + _SAMPLES_AT_ONCE)
+        n = len(codes[part])
+        belongs = csr_array((np.ones(n), (codes[part], np.arange(n))), shape=(len(counts), n))
+        sums += np.asarray(belongs @ (X[part] - mean))
+    between = np.sum(sums**2 / counts[:, np.newaxis], axis=0)
+    within = np.maximum(scale**2 * len(X) - between, 0) / degrees
+    return np.asarray(np.maximum(np.sqrt(within), _LEAST_WITHIN * scale))
