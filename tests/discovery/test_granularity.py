@@ -147,3 +147,27 @@ def test_where_no_cut_is_pure_enough_the_purest_is_taken(monkeypatch):
     promised = calibrated(vectors, codes).threshold
     monkeypatch.setattr(granularity, "PROMISED", 1.1)
     assert calibrated(vectors, codes).threshold >= promised
+
+
+@pytest.mark.parametrize("finer", [-3, -2, 0, 1])
+def test_purity_is_estimated_at_the_cut_that_is_used(finer):
+    """Classes in families of five, of which a coarse cut finds the families."""
+    random = np.random.default_rng(0)
+    families = random.normal(size=(16, 60)).repeat(5, axis=0)
+    means = random.permutation(families + 0.6 * random.normal(size=(80, 60)))
+    truth = np.r_[np.arange(40).repeat(20), np.arange(40, 80).repeat(8)]
+    vectors = unit(means[truth] + 0.5 * random.normal(size=(len(truth), 60)))
+    codes = np.where(truth < 40, -1, truth - 40)
+    dendrogram = average_linkage(smooth(vectors)[0], 0.05)
+    found = calibrate(dendrogram, vectors, codes, finer=finer)
+    assert found.threshold == calibrate(dendrogram, vectors, codes).finer(finer).threshold
+    clusters, sizes = np.unique(cluster_of := dendrogram.cut(found.threshold), return_counts=True)
+    large = clusters[sizes >= 5]
+    known_share = np.array([np.mean(codes[cluster_of == cluster] >= 0) for cluster in large])
+    estimated = found.purity(separations(vectors, cluster_of, large), known_share)
+    purest = [
+        np.bincount(truth[pool := (cluster_of == cluster) & (codes < 0)]).max(initial=0) / max(pool.sum(), 1)
+        for cluster in large
+    ]
+    of_pool = known_share < 0.5
+    assert np.mean(estimated[of_pool]) == pytest.approx(np.mean(np.array(purest)[of_pool]), abs=0.25)

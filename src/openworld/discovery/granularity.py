@@ -64,7 +64,9 @@ class Granularity:
 USUAL = Granularity(threshold=0.8, slope=8.2, intercept=0.1)
 
 
-def calibrate(dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions) -> Granularity:
+def calibrate(
+    dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions, *, finer: int = 0
+) -> Granularity:
     """Find the coarsest cut that keeps known classes apart from the pool and from each other.
 
     Held-out samples of known classes lie among the pool and are clustered with it. Their clusters have to be
@@ -81,17 +83,20 @@ def calibrate(dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Posit
         Pool and known samples before smoothing; unit vectors.
     codes : array of shape (n,)
         The class of each sample, -1 for those of the pool.
+    finer : int, default=0
+        Steps from the cut that was found to smaller clusters, or to larger ones, where purity is estimated.
     """
     known = np.flatnonzero(codes >= 0)
     n_classes = len(np.unique(codes[known]))
     if n_classes < 2:
-        return USUAL
+        return USUAL.finer(finer)
     judged = [_judge(dendrogram.cut(threshold), codes, known) for threshold in THRESHOLDS]
     enough = [min(cut.purity.mean() / PROMISED, cut.apart.mean() / APART, 1.0) for cut in judged]
     coarsest = float(THRESHOLDS[int(np.argmax(np.round(enough, 9)))])
     threshold = max(_shrunk(coarsest, USUAL.threshold, n_classes), LEAST_THRESHOLD)
-    slope, intercept = _purity_curve(dendrogram, vectors, codes, known, threshold)
-    return Granularity(threshold, slope, intercept, n_classes)
+    found = Granularity(threshold, USUAL.slope, USUAL.intercept, n_classes).finer(finer)
+    slope, intercept = _purity_curve(dendrogram, vectors, codes, known, found.threshold)
+    return replace(found, slope=slope, intercept=intercept)
 
 
 def _shrunk(found: Any, usual: Any, n_classes: int) -> Any:
