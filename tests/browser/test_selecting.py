@@ -161,6 +161,19 @@ def test_finer_and_coarser(site: Any, tab: Any) -> None:
     expect(page.locator("#granularity")).to_have_attribute("data-finer", "0")
 
 
+def test_clusters_that_a_person_asked_for_are_shown_at_once(site: Any, tab: Any) -> None:
+    """Others wait until nothing is selected and no message is shown."""
+    page = tab.open("/")
+    page.keyboard.press("Control+a")
+    expect(page.locator('#grid [aria-selected="true"]').first).to_be_visible()
+    page.get_by_role("button", name="Coarser").click()
+    expect(page.locator(".toast")).to_contain_text("Clustering again, coarser")
+    site.service.clustering.run_once()
+    expect(page.locator('#grid [aria-selected="true"]')).to_have_count(0)
+    expect(page.locator(".toast")).to_have_count(0)
+    expect(page.locator("#granularity")).to_have_attribute("data-finer", "-1")
+
+
 def test_x_asks_then_dismisses_and_can_be_undone(site: Any, tab: Any) -> None:
     page = tab.open("/unknowns/group?cluster=2")
     page.keyboard.press("x")

@@ -1,5 +1,6 @@
 // The list of clusters: move, open, select, merge, dismiss.
 
+import { showNextClusters } from "./live.js";
 import { waiting } from "./outbox.js";
 import { submit } from "./outcomes.js";
 import { Selection } from "./selection.js";
@@ -55,6 +56,7 @@ export function clusterList(grid) {
     const response = await fetch("/v1/clusters/granularity", { method: "POST", headers, body: JSON.stringify({ finer }) });
     if (!response.ok) return toast("The clusters could not be changed.");
     document.getElementById("granularity").dataset.finer = finer;
+    showNextClusters();
     return toast(`Clustering again, ${steps > 0 ? "finer" : "coarser"}, in the background.`);
   }
 
@@ -82,6 +84,7 @@ export function clusterList(grid) {
     coarser: () => regroup(-1),
     refresh: async () => {
       await fetch("/v1/clusters/refresh", { method: "POST" });
+      showNextClusters();
       toast("Clustering again in the background.");
     },
   };

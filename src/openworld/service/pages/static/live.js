@@ -4,7 +4,7 @@ import { connect } from "./connection.js";
 
 const PAUSE = 300, LOOK_AGAIN = 2000, LEAVING = 10000;
 
-let timer = null, refreshing = null, left = -Infinity;
+let timer = null, refreshing = null, left = -Infinity, asked = false;
 
 /** Tell the parts of the page that show a state, at most some times a second. */
 function soon(...names) {
@@ -43,6 +43,11 @@ function showClustering({ done, total }) {
   if (place) place.textContent = done < total ? `Clustering: ${Math.floor((100 * done) / total)} %` : "";
 }
 
+/** Show the next clusters at once: the person asked for them. */
+export function showNextClusters() {
+  asked = true;
+}
+
 /** Show the new clusters, as soon as nobody is in the middle of something. */
 function refreshClusters() {
   const importing = document.querySelector("#import-progress:not([hidden])");  // a reload would end it
@@ -50,6 +55,6 @@ function refreshClusters() {
   const busy = document.querySelector('#grid [aria-selected="true"], .toast, dialog[open], input:focus');
   const leaving = performance.now() - left < LEAVING;  // a reload would cancel the way to the next page
   clearTimeout(refreshing);
-  if (listed && (busy || leaving || scrollY > 100)) refreshing = setTimeout(refreshClusters, LOOK_AGAIN);
+  if (listed && (leaving || (!asked && (busy || scrollY > 100)))) refreshing = setTimeout(refreshClusters, LOOK_AGAIN);
   else if (listed) location.reload();
 }
