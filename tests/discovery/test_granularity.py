@@ -114,6 +114,7 @@ def test_small_known_classes_do_not_make_clusters_too_fine_for_large_unknown_one
 def test_steps_to_finer_and_back():
     assert USUAL.finer(2).threshold > USUAL.finer(1).threshold > USUAL.threshold > USUAL.finer(-1).threshold
     assert USUAL.finer(1).finer(-1).threshold == pytest.approx(USUAL.threshold)
+    assert USUAL.finer(1).finer(-1).found == USUAL.threshold
     fine = replace(USUAL, threshold=0.85)
     assert fine.finer(2).threshold > fine.finer(1).threshold > fine.threshold
     assert USUAL.finer(100).threshold < 1
@@ -147,6 +148,16 @@ def test_where_no_cut_is_pure_enough_the_purest_is_taken(monkeypatch):
     promised = calibrated(vectors, codes).threshold
     monkeypatch.setattr(granularity, "PROMISED", 1.1)
     assert calibrated(vectors, codes).threshold >= promised
+
+
+def test_without_known_classes_less_purity_is_expected_of_coarser_cuts():
+    separation, known_share = np.array([0.1, 0.5]), np.zeros(2)
+    usual = USUAL.purity(separation, known_share)
+    np.testing.assert_allclose(USUAL.finer(2).purity(separation, known_share), usual)
+    coarse = USUAL.finer(-2)
+    expected = usual * np.sqrt(coarse.threshold / USUAL.threshold)
+    np.testing.assert_allclose(coarse.purity(separation, known_share), expected)
+    np.testing.assert_allclose(coarse.finer(2).purity(separation, known_share), usual)
 
 
 @pytest.mark.parametrize("finer", [-3, -2, 0, 1])

@@ -37,27 +37,34 @@ class Granularity:
         Of the logistic curve that estimates the purity of a cluster from its separation.
     n_classes : int
         Known classes this was learned from; with few of them it is close to `USUAL`.
+    found : float or None
+        The threshold before any steps of `finer`; None without such steps.
     """
 
     threshold: float
     slope: float
     intercept: float
     n_classes: int = 0
+    found: float | None = None
 
     def purity(self, separation: Floats, known_share: Floats) -> NDArray[np.float64]:
         """Estimate the share of the commonest class in clusters.
 
         From their `separations`, and the share of held-out known samples among all that were clustered
-        together: a cluster that attracts known classes probably mixes them with unknown ones.
+        together: a cluster that attracts known classes probably mixes them with unknown ones. What is usual
+        is for a cut that was found, and less is to be expected of a coarser one.
         """
-        usual = expit(USUAL.slope * separation + USUAL.intercept)
+        coarser = 1.0 if self.found is None else min(self.threshold / self.found, 1.0)
+        usual = np.sqrt(coarser) * expit(USUAL.slope * separation + USUAL.intercept)
         own = expit(self.slope * separation + self.intercept)
         return np.asarray(_shrunk(own, usual, self.n_classes) * (1 - known_share))
 
     def finer(self, steps: int) -> Granularity:
         """Return the granularity for smaller clusters, or for larger ones where `steps` is negative."""
+        if not steps:
+            return self
         threshold = float(np.clip(expit(logit(self.threshold) + _STEP * steps), 0.05, MOST_THRESHOLD))
-        return replace(self, threshold=threshold)
+        return replace(self, threshold=threshold, found=self.found or self.threshold)
 
 
 # What was best on the development sets, for a pool without known classes.
