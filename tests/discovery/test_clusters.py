@@ -359,3 +359,12 @@ def test_classes_two_thirds_alike_stay_apart_where_nothing_is_known():
     found = find_clusters(vectors, np.arange(1_200)).clusters
     assert len(found) == 60
     assert all(len(np.unique(truth[cluster.members])) == 1 for cluster in found)
+
+
+def test_the_unit_of_a_feature_does_not_matter_without_known_classes():
+    """A column in grams instead of kilograms, and one that is always the same, change nothing."""
+    samples, truth = blobs([20, 30, 25, 40], n_features=10, noise=0.2)
+    grams = samples * np.array([1] * 9 + [1000])
+    for vectors in (grams, np.column_stack([grams, np.full(len(grams), 0.1)])):
+        found = labels_of(find_clusters(vectors, np.arange(len(vectors))), len(vectors))
+        assert adjusted_rand_score(truth, singletons(found)) > 0.9

@@ -16,6 +16,8 @@ from openworld.discovery.members import by_distance_to_medoid, diverse
 from openworld.discovery.neighbors import smooth
 from openworld.discovery.space import KnownSamples, unit
 from openworld.discovery.stable_ids import keep_ids
+from openworld.recognition.adaptive.calibration import FEW_FEATURES
+from openworld.recognition.adaptive.representation import have_one_unit
 
 Floats = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
@@ -132,7 +134,8 @@ def find_clusters(
         The clusters of the run before (`Clustering.members`); they keep their ids.
     known : KnownSamples, optional
         Held-out samples of known classes, in the space of `vectors`, whose origin is the center of the known
-        classes. Without them the origin is the mean of the pool, and the usual granularity is taken.
+        classes. Without them the origin is the mean of the pool, a few features of different units are
+        standardized, and the usual granularity is taken.
     finer : int, default=0
         Steps to smaller clusters, or to larger ones where negative.
     next_id : int, default=1
@@ -244,6 +247,10 @@ def _directions(samples: Floats, known: KnownSamples | None) -> tuple[NDArray[np
     """Return unit vectors of the pool and of known samples, in few dimensions."""
     if known is None:
         centered = samples - samples.mean(axis=0)
+        deviations = centered.std(axis=0)
+        varying = deviations > 1e-6 * deviations.max()
+        if samples.shape[1] <= FEW_FEATURES and not have_one_unit(deviations[varying]):
+            centered = centered / np.where(varying, deviations, 1.0)
         # Samples that are all equal have no direction from their mean.
         varied = np.abs(centered).max() > 1e-6 * np.abs(samples).max()
         reduced = unit(few_dimensions(centered if varied else samples))

@@ -94,7 +94,7 @@ class Representation:
             raise ValueError("X holds values too large to be standardized. Check X for wrong values.")
         varying = scale > 10 * np.finfo(np.float32).eps * np.abs(mean)
         if not directions:
-            one_unit = n_lifted and _have_one_unit(scale[varying])
+            one_unit = n_lifted and have_one_unit(scale[varying])
             scale = _scale_within(X, labels, mean, scale) if labels is not None else scale
             scale = np.where(varying, scale, 1.0)
             if one_unit:
@@ -242,7 +242,7 @@ def preprocessed(preprocessing: Any, X: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
 
 
-def _have_one_unit(deviations: Doubles) -> bool:
+def have_one_unit(deviations: Doubles) -> bool:
     """Return whether the deviations of features are similar enough for features of the same unit."""
     return len(deviations) > 0 and bool(deviations.max() <= _ONE_UNIT * np.median(deviations))
 
