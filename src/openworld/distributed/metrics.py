@@ -12,7 +12,7 @@ from openworld.data.stream import Stream, read_ahead
 from openworld.distributed.engine import LOCAL, Engine
 from openworld.distributed.sampling import SAMPLES, class_counts, draw, gather, is_chosen
 from openworld.recognition import AdaptiveMetric, ClassStatistics, NCMMetric
-from openworld.recognition.adaptive.metric import Whitening, represented_statistics
+from openworld.recognition.adaptive.metric import represented_statistics
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.metric.passes import Gradient, SearchPoint, fit_in_passes
 
@@ -42,8 +42,7 @@ def fit_metric(metric: M, stream: Stream, engine: Engine = LOCAL) -> M:
         metric.statistics_ = ClassStatistics("pooled")
         for block in engine.sums(_represented, stream.parts, metric.representation_):
             metric.statistics_ += block
-        metric.whitening_ = Whitening.of(metric.statistics_)
-        return metric
+        return metric.refresh()
     return fit_in_passes(metric, _StreamPasses(stream, engine))
 
 
