@@ -50,6 +50,7 @@ def test_roles() -> None:
         (Columns(label="lable"), r'no column named "lable"\. .* Did you mean --label-column label\?'),
         (Columns(id="key"), r'no column named "key"\. Its columns are: id, a, label, b\.'),
         (Columns(features=("a", "c", "d")), 'no columns named "c", "d"'),
+        (Columns(features=tuple(f"x{i}" for i in range(15))), r'"x10", "x11" and 3 more\. Its columns'),
     ],
 )
 def test_columns_that_are_not_there(columns: Columns, words: str) -> None:

@@ -113,7 +113,7 @@ def require(place: object, names: Sequence[str], wanted: Iterable[str], option: 
     missing = [name for name in wanted if name not in set(names)]
     if not missing:
         return
-    shown = ", ".join(f'"{name}"' for name in missing[:_COLUMNS_SHOWN])
+    shown = _shown([f'"{name}"' for name in missing])
     near = difflib.get_close_matches(missing[0], names, 1)
     hint = f" Did you mean {option} {near[0]}?" if near else ""
     if not option:
@@ -128,8 +128,12 @@ def listed(names: Sequence[str]) -> str:
     """Return a sentence that lists the columns of a table."""
     if not names:
         return "It is empty."
+    return f"Its columns are: {_shown(names)}."
+
+
+def _shown(names: Sequence[str]) -> str:
     more = f" and {len(names) - _COLUMNS_SHOWN:,} more" if len(names) > _COLUMNS_SHOWN else ""
-    return f"Its columns are: {', '.join(map(str, names[:_COLUMNS_SHOWN]))}{more}."
+    return ", ".join(map(str, names[:_COLUMNS_SHOWN])) + more
 
 
 def ignored_note(place: object, ignored: Sequence[str]) -> list[str]:
