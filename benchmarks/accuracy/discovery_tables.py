@@ -107,7 +107,7 @@ def loop_table(rows: list[dict[str, Any]]) -> str:
         at = row["data"], row["method"], int(row["round"])
         values[*at, row["measure"]].append(row["value"])
         if row["measure"] == "accuracy":
-            for name in ("acts", "labeled"):
+            for name in ("actions", "labeled"):
                 values[*at, name].append(row[name])
     methods = list(dict.fromkeys(row["method"] for row in rows))
     lines = []
@@ -115,7 +115,7 @@ def loop_table(rows: list[dict[str, Any]]) -> str:
         for method in methods:
             cells = [
                 " / ".join(_number(values.get((data, method, at, name)), name) for at in ROUNDS)
-                for name in ("acts", "labeled", *LOOP_COLUMNS)
+                for name in ("actions", "labeled", *LOOP_COLUMNS)
             ]
             cells[1] = "same" if cells[1] == cells[0] else cells[1]
             cells[3] = "same" if cells[3] == cells[2] else cells[3]
@@ -127,7 +127,7 @@ def loop_table(rows: list[dict[str, Any]]) -> str:
 def _number(values: list[Any] | None, name: str) -> str:
     if not values:
         return "-"
-    if name in ("clusters", "acts", "labeled"):
+    if name in ("clusters", "actions", "labeled"):
         return f"{fmean(map(float, values)):,.0f}"
     return f"{fmean(map(float, values)):.2f}".removeprefix("0")
 

@@ -19,7 +19,7 @@ def toy(n_classes: int = 20, size: int = 40) -> Dataset:
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict]:
-    return list(measure_order(LoopExperiment(n_known=8, rounds=2, acts=8), toy(), 0))
+    return list(measure_order(LoopExperiment(n_known=8, rounds=2, actions=8), toy(), 0))
 
 
 def last(rows: list[dict], method: str) -> dict[str, float]:
@@ -34,11 +34,13 @@ def test_every_person_goes_through_all_rounds(rows):
 
 
 def test_names_of_clusters_teach_many_samples_with_few_acts(rows):
-    spent = {row["method"]: (row["acts"], row["labeled"]) for row in rows if row["round"] == 2}
-    acts, labeled = spent["openworld, names clusters"]
-    assert acts <= 16
-    assert labeled > 5 * acts
-    assert all(acts == labeled <= 160 for name, (acts, labeled) in spent.items() if "clusters" not in name)
+    spent = {row["method"]: (row["actions"], row["labeled"]) for row in rows if row["round"] == 2}
+    actions, labeled = spent["openworld, names clusters"]
+    assert actions <= 16
+    assert labeled > 5 * actions
+    assert all(
+        actions == labeled <= 160 for name, (actions, labeled) in spent.items() if "clusters" not in name
+    )
     assert last(rows, "openworld, names clusters")["classes discovered"] > 0.5
 
 
@@ -59,14 +61,14 @@ def members(person: NamesClusters, sizes: dict[str, int]) -> np.ndarray:
 
 def test_strays_cost_acts_and_are_not_taught(person):
     assert person._name(members(person, {"class 10": 10, "class 11": 2}), last=5)
-    assert person.acts == 3
+    assert person.actions == 3
     assert set(person.dataset.y[person.labeled]) == {"class 10"}
 
 
 def test_a_cluster_with_many_strays_or_too_few_acts_left_is_not_named(person):
     assert not person._name(members(person, {"class 10": 10, "class 11": 3}), last=50)
     assert not person._name(members(person, {"class 10": 10, "class 11": 2}), last=2)
-    assert (person.acts, len(person.labeled)) == (0, 0)
+    assert (person.actions, len(person.labeled)) == (0, 0)
 
 
 def found_as(monkeypatch: pytest.MonkeyPatch, *clusters: np.ndarray, loose: bool = False) -> None:
@@ -85,9 +87,9 @@ def test_every_step_of_the_granularity_is_an_act_and_so_is_selecting_a_loose_clu
     found_as(monkeypatch, cluster, loose=loose)
     person.receive(cluster)
     person.work(30)
-    assert person.acts == 2 + (1 + loose) + 2  # two steps to finer clusters, a name, two steps back
+    assert person.actions == 2 + (1 + loose) + 2  # two steps to finer clusters, a name, two steps back
     person.work(1)
-    assert person.acts == 6 + loose  # the next round starts with steps to finer clusters again
+    assert person.actions == 6 + loose  # the next round starts with steps to finer clusters again
 
 
 def test_a_mixed_cluster_is_split_and_its_parts_are_named(person, monkeypatch):
@@ -96,7 +98,7 @@ def test_a_mixed_cluster_is_split_and_its_parts_are_named(person, monkeypatch):
     person.receive(mixed)
     person.work(30)
     assert set(person.dataset.y[person.labeled]) == {"class 10", "class 11"}
-    assert person.acts <= 5 + 4
+    assert person.actions <= 5 + 4
 
 
 def test_a_small_cluster_of_no_class_is_dismissed(person, monkeypatch):
@@ -106,7 +108,7 @@ def test_a_small_cluster_of_no_class_is_dismissed(person, monkeypatch):
     person.receive(np.concatenate([noise, rest]))
     person.work(30)
     assert len(person.labeled) == 0
-    assert person.acts == 1 + 4  # to dismiss it, and to change the granularity
+    assert person.actions == 1 + 4  # to dismiss it, and to change the granularity
     assert not np.isin(noise, person.pool).any()
 
 
@@ -117,4 +119,4 @@ def test_what_the_model_recognizes_by_now_costs_nothing(person, monkeypatch):
     person.work(30)
     recognized = person.model.judge(person.dataset.X[first[30:36]], 1).accepted
     assert recognized.sum() >= 2  # fewer than 5 are left of the second cluster
-    assert person.acts == 1 + 4  # the name of the first, and other granularities
+    assert person.actions == 1 + 4  # the name of the first, and other granularities

@@ -1,10 +1,10 @@
-"""`openworld evaluate loop`: a simulated deployment, with a person who has few acts to spend.
+"""`openworld evaluate loop`: a simulated deployment, with a person who has few actions to spend.
 
 A model knows some classes; a stream brings samples of these and of others. What is unknown is pooled and
 clustered, the person names clusters, the model learns, the stream goes on. Compared with labeling samples.
 
-An act is what the page takes one gesture for: naming a cluster, selecting all of a loose one, deselecting one
-stray, splitting a cluster in two, dismissing one, one step of the granularity, or labeling one sample.
+An action is what the page takes one gesture for: naming a cluster, selecting all of a loose one, deselecting
+one stray, splitting a cluster in two, dismissing one, one step of the granularity, or labeling one sample.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from openworld.recognition import OpenWorldRecognizer
 Indices = NDArray[np.intp]
 Row = dict[str, Any]
 
-COLUMNS = ("data", "order", "method", "round", "acts", "labeled", "measure", "value")
+COLUMNS = ("data", "order", "method", "round", "actions", "labeled", "measure", "value")
 FEW_STRAYS = 2  # are deselected; a cluster with more of them is split
 FINER = (2, 1, 0)  # steps of the granularity at which a person looks at the pool, one after the other
-MORE_ACTS = 10  # for those who label sample by sample
+MORE_ACTIONS = 10  # for those who label sample by sample
 
 
 @dataclass(frozen=True)
 class LoopExperiment:
-    """A stream in rounds, each followed by some acts of a person.
+    """A stream in rounds, each followed by some actions of a person.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class LoopExperiment:
     n_classes : int
         Classes in the stream, at most; the others are left out.
     rounds : int
-    acts : int
-        Acts of a person after each round. Those who label sample by sample have ten times as many.
+    actions : int
+        Actions of a person after each round. Those who label sample by sample have ten times as many.
     """
 
     data: tuple[str, ...] = ("letters",)
@@ -59,7 +59,7 @@ class LoopExperiment:
     n_known: int | None = None
     n_classes: int = 150
     rounds: int = 6
-    acts: int = 30
+    actions: int = 30
 
 
 def measure_order(experiment: LoopExperiment, dataset: Dataset, order: int) -> Iterator[Row]:
@@ -81,12 +81,12 @@ def measure_order(experiment: LoopExperiment, dataset: Dataset, order: int) -> I
     stream = np.array_split(random.permutation(parts.train[~is_start]), experiment.rounds)
     for name, make in PEOPLE.items():
         person = make(dataset, parts.train[is_start], np.random.default_rng([experiment.seed, order]))
-        n_acts = experiment.acts * (1 if isinstance(person, NamesClusters) else MORE_ACTS)
+        n_actions = experiment.actions * (1 if isinstance(person, NamesClusters) else MORE_ACTIONS)
         for step, batch in enumerate(stream):
             person.receive(batch)
-            person.work(n_acts)
+            person.work(n_actions)
             who = {"data": dataset.name, "order": order, "method": name, "round": step + 1}
-            spent = {"acts": person.acts, "labeled": len(person.labeled)}
+            spent = {"actions": person.actions, "labeled": len(person.labeled)}
             for measure, value in person.measures(parts.test, parts.unknown).items():
                 yield {**who, **spent, "measure": measure, "value": value}
 
@@ -98,15 +98,15 @@ class Teacher(ABC):
         self.dataset, self.start, self.random = dataset, start, random
         self.pool: Indices = start[:0]
         self.labeled: Indices = start[:0]
-        self.acts = 0
+        self.actions = 0
 
     @abstractmethod
     def receive(self, batch: Indices) -> None:
         """Let the stream bring samples."""
 
     @abstractmethod
-    def work(self, n_acts: int) -> None:
-        """Spend acts on teaching the model."""
+    def work(self, n_actions: int) -> None:
+        """Spend actions on teaching the model."""
 
     @abstractmethod
     def predict(self, samples: Indices) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -157,13 +157,13 @@ class NamesClusters(TeachesOpenWorld):
 
     finer = 0
 
-    def work(self, n_acts: int) -> None:
+    def work(self, n_actions: int) -> None:
         """Go through finer clusters, which have fewer strays, then through coarser ones."""
-        last = self.acts + n_acts
+        last = self.actions + n_actions
         for finer in FINER:
-            self.acts = min(self.acts + abs(finer - self.finer), last)
+            self.actions = min(self.actions + abs(finer - self.finer), last)
             self.finer = finer
-            if self.acts == last:
+            if self.actions == last:
                 break
             self._go_through(last)
 
@@ -174,12 +174,12 @@ class NamesClusters(TeachesOpenWorld):
         row_of = {sample: row for row, sample in enumerate(self.pool.tolist())}
         found = find_clusters(vectors, self.pool, known=space.known, finer=self.finer).clusters
         waiting = deque((cluster.members, cluster.loose) for cluster in found)
-        while waiting and self.acts < last:
+        while waiting and self.actions < last:
             members, loose = waiting.popleft()
             members = self._pending(members)
             if len(members) < MIN_SIZE or self._name(members, last, loose):
                 continue
-            self.acts += 1
+            self.actions += 1
             if len(members) >= 2 * MIN_SIZE:
                 rows = [row_of[member] for member in members.tolist()]
                 # What is clear comes first.
@@ -193,14 +193,14 @@ class NamesClusters(TeachesOpenWorld):
         return members[~self.model.judge(self.dataset.X[members], 1).accepted]
 
     def _name(self, members: Indices, last: int, loose: bool = False) -> bool:
-        """Name the commonest class without the strays, if they are few and acts are left."""
+        """Name the commonest class without the strays, if they are few and actions are left."""
         codes = np.unique(self.dataset.y[members], return_inverse=True)[1]
         counts = np.bincount(codes)
         n_strays = len(members) - int(counts.max())
-        n_acts = 1 + n_strays + loose  # nothing is selected in a loose cluster
-        if n_strays > FEW_STRAYS or self.acts + n_acts > last or counts.max() < MIN_SIZE - 1:
+        n_actions = 1 + n_strays + loose  # nothing is selected in a loose cluster
+        if n_strays > FEW_STRAYS or self.actions + n_actions > last or counts.max() < MIN_SIZE - 1:
             return False
-        self.acts += n_acts
+        self.actions += n_actions
         self._teach(members[codes == counts.argmax()])
         return True
 
@@ -208,10 +208,10 @@ class NamesClusters(TeachesOpenWorld):
 class LabelsSamples(TeachesOpenWorld):
     """Labels samples of the pool one by one, at random."""
 
-    def work(self, n_acts: int) -> None:
+    def work(self, n_actions: int) -> None:
         """Label samples of the pool."""
-        chosen = self.random.permutation(self.pool)[:n_acts]
-        self.acts += len(chosen)
+        chosen = self.random.permutation(self.pool)[:n_actions]
+        self.actions += len(chosen)
         if len(chosen):
             self._teach(chosen)
             self._forget_recognized()
@@ -224,18 +224,18 @@ class LabelsForRegression(Teacher):
         """Pool everything."""
         self.pool = np.concatenate([self.pool, batch])
 
-    def work(self, n_acts: int) -> None:
+    def work(self, n_actions: int) -> None:
         """Label samples and refit."""
-        chosen = self._choose(n_acts)
-        self.acts += len(chosen)
+        chosen = self._choose(n_actions)
+        self.actions += len(chosen)
         self.labeled = np.concatenate([self.labeled, chosen])
         self.pool = np.setdiff1d(self.pool, chosen)
         rows = np.concatenate([self.start, self.labeled])
         self.model = make_pipeline(Normalizer(), StandardScaler(), LogisticRegression(max_iter=100, tol=1e-3))
         self.model.fit(self.dataset.X[rows], self.dataset.y[rows])
 
-    def _choose(self, n_acts: int) -> Indices:
-        return self.random.permutation(self.pool)[:n_acts]
+    def _choose(self, n_actions: int) -> Indices:
+        return self.random.permutation(self.pool)[:n_actions]
 
     def predict(self, samples: Indices) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the likeliest class; nothing is unknown."""
@@ -245,11 +245,11 @@ class LabelsForRegression(Teacher):
 class LabelsUncertain(LabelsForRegression):
     """Labels the samples with the smallest margin between the two likeliest classes first."""
 
-    def _choose(self, n_acts: int) -> Indices:
+    def _choose(self, n_actions: int) -> Indices:
         if not hasattr(self, "model"):
-            return super()._choose(n_acts)
+            return super()._choose(n_actions)
         likely = np.sort(self.model.predict_proba(self.dataset.X[self.pool]), axis=1)
-        return self.pool[np.argsort(likely[:, -1] - likely[:, -2], kind="stable")[:n_acts]]
+        return self.pool[np.argsort(likely[:, -1] - likely[:, -2], kind="stable")[:n_actions]]
 
 
 PEOPLE: dict[str, Callable[[Dataset, Indices, np.random.Generator], Teacher]] = {

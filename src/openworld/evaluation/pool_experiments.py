@@ -169,7 +169,7 @@ def _discovery_figure(rows: list[Row]) -> Figure:
 # -- loop -----------------------------------------------------------------------------------------
 
 LOOP_MEASURES = ("accuracy", "classes discovered", "wrong accepts", "likeliest class right")
-LOOP_SPENT = {"acts": "acts of a person", "labeled": "samples labeled"}
+LOOP_SPENT = {"actions": "actions of a person", "labeled": "samples labeled"}
 
 
 def _loop_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
@@ -182,14 +182,14 @@ def _loop_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
                     row for row in rows if (row["data"], row["method"], row["round"]) == (data, method, step)
                 ]
                 if some:
-                    spent = [f"{np.mean([row[key] for row in some]):.0f}" for key in ("acts", "labeled")]
+                    spent = [f"{np.mean([row[key] for row in some]):.0f}" for key in ("actions", "labeled")]
                     cells = [_cell(_mean(some, measure=measure)) for measure in LOOP_MEASURES]
                     lines.append([data, method, str(step), *spent, *cells])
-    return ["data", "method", "round", "acts", "samples labeled", *LOOP_MEASURES], lines
+    return ["data", "method", "round", "actions", "samples labeled", *LOOP_MEASURES], lines
 
 
 def _loop_figure(rows: list[Row]) -> Figure:
-    """Draw each measure against acts and against samples labeled, two rows of panels for each data set."""
+    """Draw each measure against actions and against samples labeled, two rows of panels for each data set."""
     names, methods = _values(rows, "data"), _values(rows, "method")
     lines = [(data, spent) for data in names for spent in LOOP_SPENT]
     figure = Figure(figsize=(13, 2.8 * len(lines)))
@@ -269,7 +269,7 @@ POOL_EXPERIMENTS = {
         _loop_figure,
         "A simulated deployment: accuracy on test samples of all classes of the stream, share of the "
         "unknown classes that were named, share of test samples that got a wrong name, and accuracy if "
-        "nothing were rejected, against the acts of a person and the samples they label.",
+        "nothing were rejected, against the actions of a person and the samples they label.",
     ),
     "few-shot": PoolExperiment(
         few_shot.FewShotExperiment,
