@@ -197,6 +197,18 @@ def test_open_world_with_every_representation(standardize, n_lifted, path):
     assert loaded.metric_.whitening_.map.flags.c_contiguous == model.metric_.whitening_.map.flags.c_contiguous
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_random_fourier_features_are_stored_with_their_phases(exact, path):
+    metric = AdaptiveMetric(standardize=True, directions=False, n_lifted=7)
+    model = OpenWorldRecognizer(metric=metric).fit(X, CODES)
+    save(model, path, exact=exact)
+    loaded = load(path)
+    assert_same(loaded, model)
+    rows = loaded.metric_.representation_.rows
+    assert rows.shape == (X.shape[1] + 1, 7)
+    np.testing.assert_array_equal(rows, model.metric_.representation_.rows)
+
+
 @pytest.mark.parametrize("objective", [F1(0.8), FalseAcceptRate(0.1), KnownRecall(0.9), MinOpenWorldError()])
 def test_open_world_with_every_objective(objective, path):
     model = open_world(objective=objective, unknown_label=99, reservoir_size=np.int64(7), random_state=3)
