@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from openworld.model_file import dumps
-from openworld.service.events import EraseEvent, RedoEvent, RollbackEvent, UndoEvent, event_of
+from openworld.service.events import event_of
 from openworld.service.live_model import LiveModel, Model
 from openworld.service.notifications import Notifications
 from openworld.service.replay import (
@@ -148,8 +148,8 @@ class EventLog:
         self, event: WorldEvent, who: str, undoes: int | None, features: Features | None
     ) -> _NewVersion | None:
         """Prepare the model after the event; None if the event does not change the model."""
-        if isinstance(event, EraseEvent):
-            return self._prepare_without(self._erased | set(event.samples))
+        if event.erased:
+            return self._prepare_without(self._erased | event.erased)
         if event.rewinds:
             ids = model_events([*self.headers, self._next_header(event, who, undoes)])
             if ids == self._ids:
@@ -176,8 +176,7 @@ class EventLog:
         return _NewVersion(before, model, (self._ids, self._hashes))
 
     def _next_header(self, event: WorldEvent, who: str, undoes: int | None) -> EventHeader:
-        target = event.event if isinstance(event, RollbackEvent) else 0
-        return EventHeader(self._last_id() + 1, event.kind, who, "", undoes, target)
+        return EventHeader(self._last_id() + 1, event.kind, who, "", undoes, event.target)
 
     def _commit(
         self,
@@ -195,8 +194,8 @@ class EventLog:
                     raise Conflict(_SIMULTANEOUS)
                 if complete is not None:
                     event = complete(connection)
-                if isinstance(event, EraseEvent):
-                    erase(connection, event.samples)
+                if event.erased:
+                    erase(connection, sorted(event.erased))
                     self.snapshots.drop_all(connection)
                 record = events.append(connection, who, event.kind, event.payload, number, undoes)
                 overwritten = self._write_effects(connection, event, record)
@@ -224,8 +223,8 @@ class EventLog:
             raise
         self.headers.append(EventHeader.of(record))
         self._overwritten = overwritten
-        if isinstance(event, EraseEvent):
-            self._erased |= set(event.samples)
+        if event.erased:
+            self._erased |= event.erased
             self.snapshots.require_new()
             self._overwritten = []
         if version is not None:
@@ -239,12 +238,11 @@ class EventLog:
         if not event.rewinds:
             event.apply_to_clusters(connection)
             return self._label(connection, event, record)
-        overwritten = self._rewind_labels(connection, event, record)
-        if isinstance(event, UndoEvent):
-            self._read_event(connection, record.undoes).revert_clusters(connection)
-        elif isinstance(event, RedoEvent):
-            undo = self.header(record.undoes or 0)
-            self._read_event(connection, undo.undoes).apply_to_clusters(connection)
+        overwritten = self._rewind_labels(connection, record)
+        if record.undoes is not None:
+            undone = self.header(record.undoes)  # for a redo, the undo of the event that is redone
+            (original,) = events.read(connection, [undone.undoes or undone.id])
+            event.rewind_clusters(connection, self.event(original))
         return overwritten
 
     def _label(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Overwritten:
@@ -255,25 +253,19 @@ class EventLog:
         event.apply_to_labels(labels.LabelTable(connection), record)
         return [*self._overwritten, (record.id, before)][-_OVERWRITTEN_KEPT:]
 
-    def _rewind_labels(self, connection: Connection, event: WorldEvent, record: EventRecord) -> _Overwritten:
+    def _rewind_labels(self, connection: Connection, record: EventRecord) -> _Overwritten:
         """Set the stored labels to those of the events in effect.
 
         Undo of the latest event restores what it overwrote; every other case replays the events.
         """
-        if isinstance(event, UndoEvent) and self._overwritten:
-            event_id, before = self._overwritten[-1]
-            if event_id == record.undoes:
-                before.restore(connection)
-                return self._overwritten[:-1]
+        if self._overwritten and self._overwritten[-1][0] == record.undoes:
+            self._overwritten[-1][1].restore(connection)
+            return self._overwritten[:-1]
         projection = LabelProjection()
         for past in events.read(connection, events_in_effect([*self.headers, EventHeader.of(record)])):
             self.event(past).apply_to_labels(projection, past)
         labels.replace_all(connection, projection.states, projection.descriptions)
         return []
-
-    def _read_event(self, connection: Connection, event_id: int | None) -> WorldEvent:
-        (record,) = events.read(connection, [event_id or 0])
-        return self.event(record)
 
     def event(self, record: EventRecord) -> WorldEvent:
         """Return a stored event, without samples that were erased later."""

@@ -9,7 +9,7 @@ and payloads, so neither may be renamed without a migration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -329,12 +329,9 @@ class EraseEvent(WorldEvent):
     kind = "erase"
     words = "erased {n}"
     undoable = False
+    erases = True
 
     samples: Sequence[int]
-
-    def without(self, erased: Set[int]) -> WorldEvent:
-        """Return the event as it is."""
-        return self
 
 
 # -- events on events -----------------------------------------------------------------------------
@@ -351,6 +348,10 @@ class UndoEvent(WorldEvent):
 
     of: str
 
+    def rewind_clusters(self, connection: Connection, event: WorldEvent) -> None:
+        """Undo what the event did."""
+        event.revert_clusters(connection)
+
 
 @dataclass(frozen=True)
 class RedoEvent(WorldEvent):
@@ -362,6 +363,10 @@ class RedoEvent(WorldEvent):
     undoable = False
 
     of: str
+
+    def rewind_clusters(self, connection: Connection, event: WorldEvent) -> None:
+        """Repeat what the event did."""
+        event.apply_to_clusters(connection)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class EventHeader:
     @classmethod
     def of(cls, record: EventRecord) -> EventHeader:
         """Return the header of a stored event."""
-        target = record.payload["event"] if record.kind == RollbackEvent.kind else 0
+        target = event_of(record.kind, record.payload).target
         return cls(record.id, record.kind, record.who, record.digest, record.undoes, target)
 
     @property

@@ -49,6 +49,8 @@ class WorldEvent:
     rewinds : bool
         Whether it changes which other events are in effect: undo, redo, rollback. The event log then replays.
     undoable : bool
+    erases : bool
+        Whether it deletes its samples, from earlier events too.
     learns : bool
         Whether `apply_to_model` takes the features of its samples.
     class_fields : tuple of str
@@ -60,6 +62,7 @@ class WorldEvent:
     kinds: ClassVar[dict[str, type[WorldEvent]]] = {}  # all of them, by name
     kind: ClassVar[str]
     words: ClassVar[str]
+    erases: ClassVar[bool] = False
     learns: ClassVar[bool] = False
     class_fields: ClassVar[tuple[str, ...]] = ()
     changes_model: ClassVar[bool] = False
@@ -96,6 +99,16 @@ class WorldEvent:
         labels = [label for value in values for label in ([value] if isinstance(value, str) else value)]
         return frozenset(label for label in labels if label is not None)
 
+    @property
+    def erased(self) -> frozenset[int]:
+        """The samples that it deletes from the store and from the model."""
+        return frozenset(self._samples if self.erases else ())
+
+    @property
+    def target(self) -> int:
+        """For a rollback, the event that made the version returned to, 0 for the first model."""
+        return int(getattr(self, "event", 0))
+
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Change a model; may raise ValueError, TypeError or LookupError where the model refuses."""
 
@@ -112,9 +125,12 @@ class WorldEvent:
     def revert_clusters(self, connection: Connection) -> None:
         """Take back `apply_to_clusters` when the event is undone."""
 
+    def rewind_clusters(self, connection: Connection, event: WorldEvent) -> None:
+        """Change the stored clusters; `event` is the event that this one undoes or redoes."""
+
     def without(self, erased: Set[int]) -> WorldEvent:
         """Return the event as if it had never had some samples, each a row of its sequences."""
-        if erased.isdisjoint(self._samples):
+        if self.erases or erased.isdisjoint(self._samples):
             return self
         kept = [i for i, sample in enumerate(self._samples) if sample not in erased]
         rows = {name: value for name, value in self.payload.items() if isinstance(value, list | tuple)}
