@@ -148,5 +148,5 @@ class Person(threading.Thread):
             (lambda client: client.merge_classes([f"k{kind}", f"r{other}"], f"k{kind}"), 1),
             (lambda client: client.forget(f"r{other}"), 1),
         ]
-        acts, weights = zip(*choices, strict=True)
-        return self._chance.choices(acts, weights)[0]
+        actions, weights = zip(*choices, strict=True)
+        return self._chance.choices(actions, weights)[0]

@@ -42,12 +42,12 @@ def _report(name: str, times: list[float]) -> None:
     print(f"  {name:<42} p50 {p50:7.1f} ms   p99 {p99:7.1f} ms", flush=True)
 
 
-def _measure(model: object, n_features: int, n_acts: int) -> None:
-    new = _centers(n_acts, n_features, 1)
+def _measure(model: object, n_features: int, n_events: int) -> None:
+    new = _centers(n_events, n_features, 1)
     random = np.random.default_rng(2)
     alone = copy(model)  # type: ignore[arg-type]
     times = []
-    for i in range(min(n_acts, 20)):
+    for i in range(min(n_events, 20)):
         X = (new[i] + 0.05 * random.standard_normal((SAMPLES, n_features))).astype(np.float32)
         start = perf_counter()
         event = LearnEvent([], [f"new {i}"] * SAMPLES)
@@ -60,10 +60,10 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
         tempfile.TemporaryDirectory() as folder,
         World.open(f"sqlite:///{Path(folder) / 'world.db'}", model) as world,
     ):
-        for i in range(n_acts):
+        for i in range(n_events):
             X = (new[i] + 0.05 * random.standard_normal((SAMPLES, n_features))).astype(np.float32)
             ids = [sample for sample in world.recognize(X).sample_ids if sample is not None]
-            world.rescorer.wait()  # people take a moment between acts; the pool is scored in it
+            world.rescorer.wait()  # people take a moment between labels, in which the pool is scored
             start = perf_counter()
             world.labels.label(ids, f"new {i}", "ann")
             labeled.append(perf_counter() - start)
@@ -73,7 +73,7 @@ def _measure(model: object, n_features: int, n_acts: int) -> None:
         _report("label: learned, committed and in force", labeled)
         _report("label, and recognized by a request after", recognized)
         _measure_older(world)
-        _measure_undo(world, min(n_acts, 20))
+        _measure_undo(world, min(n_events, 20))
 
 
 def _measure_older(world: World) -> None:
@@ -90,9 +90,9 @@ def _measure_older(world: World) -> None:
         _report("  and redo", redone)
 
 
-def _measure_undo(world: World, n_acts: int) -> None:
+def _measure_undo(world: World, n_events: int) -> None:
     """Time events and their undo, here and on a server that follows the log."""
-    acts: dict[str, Callable[[int], object]] = {
+    appends: dict[str, Callable[[int], object]] = {
         "label": lambda i: world.labels.learn(
             _centers(SAMPLES, world.model.n_features, 1000 + i), ["undone"] * SAMPLES, "ann"
         ),
@@ -100,12 +100,12 @@ def _measure_undo(world: World, n_acts: int) -> None:
         "merge": lambda i: world.classes.merge([f"class {i}"], f"class {i + 1}", "ann"),
     }
     with World.open(str(world.event_log.database.url), alone=False) as follower:
-        for name, act in acts.items():
+        for name, append in appends.items():
             done: list[float] = []
             undone: list[float] = []
             followed: list[float] = []
-            for i in range(n_acts):
-                done.append(_seconds(partial(act, i)))
+            for i in range(n_events):
+                done.append(_seconds(partial(append, i)))
                 follower.event_log.follow()
                 _catch_up(world, follower)
                 undone.append(_seconds(partial(world.history.undo, "ann")))
@@ -118,15 +118,15 @@ def _measure_undo(world: World, n_acts: int) -> None:
 
 
 def _catch_up(*worlds: World) -> None:
-    """Do what the background does while people take a moment between acts."""
+    """Do what the background does while people take a moment between events."""
     for world in worlds:
         world.rescorer.wait()
         world.event_log.catch_up()
 
 
-def _seconds(act: Callable[[], object]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     start = perf_counter()
-    act()
+    work()
     return perf_counter() - start
 
 
@@ -134,12 +134,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--classes", type=int, default=10_000)
     parser.add_argument("--features", type=int, default=1_280)
-    parser.add_argument("--acts", type=int, default=100)
+    parser.add_argument("--events", type=int, default=100)
     parser.add_argument("--refresh-growth", type=float, default=1.0, help="1: the metric stays as it is")
     options, _ = parser.parse_known_args()
     for name, make in _models(options.classes, options.features, options.refresh_growth).items():
-        print(f"{name}: {options.classes:,} classes, {options.features:,} features, {options.acts} labels")
-        _measure(make(), options.features, options.acts)
+        print(f"{name}: {options.classes:,} classes, {options.features:,} features, {options.events} labels")
+        _measure(make(), options.features, options.events)
 
 
 if __name__ == "__main__":

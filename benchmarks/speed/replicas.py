@@ -1,8 +1,8 @@
 """How long it takes until a class learned through one of three servers is recognized by the others.
 
-Three real servers on one PostgreSQL. From the moment the first has answered to the act, the others are asked
-until they know the class; a class is learned every 0.2 seconds. Then the same without messages, so that the
-others must look by themselves.
+Three real servers on one PostgreSQL. From the moment the first has answered to the request, the others
+are asked until they know the class; a class is learned every 0.2 seconds. Then the same without messages, so
+that the others must poll the log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from openworld import OpenWorldRecognizer, save
 from openworld.client import Client
 
-D, CLASSES, ACTS = 128, 200, 50
+D, CLASSES, NEW = 128, 200, 50
 SERVE = "from openworld.cli import main; main()"
 DEAF = "from openworld.store.notify import NotifyChannel as C; C.send = lambda self, message: None; "
 
@@ -38,15 +38,15 @@ def measure(url: str, model: str, centers: np.ndarray, before: str) -> list[floa
     waits = []
     try:
         first, *others = [Client(address) for _, address in servers]
-        for act in range(ACTS):
-            samples = centers[CLASSES + act] + random.normal(size=(5, D)) * 0.3
-            first.learn(samples, [f"new {act}"] * 5)
+        for i in range(NEW):
+            samples = centers[CLASSES + i] + random.normal(size=(5, D)) * 0.3
+            first.learn(samples, [f"new {i}"] * 5)
             learned = perf_counter()
             waiting = list(others)
             while waiting:
                 for client in list(waiting):
                     answer = client.recognize(samples[:1], remember=False)["answers"][0]
-                    if answer["label"] == f"new {act}":
+                    if answer["label"] == f"new {i}":
                         waits.append(perf_counter() - learned)
                         waiting.remove(client)
             sleep(0.2)
@@ -61,7 +61,7 @@ def main() -> None:
     postgres = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "store" / "postgres_server.py"))
     os.environ["OPENWORLD_CLUSTERING"] = "false"
     random = np.random.default_rng(0)
-    centers = random.normal(size=(CLASSES + ACTS, D)) * 2
+    centers = random.normal(size=(CLASSES + NEW, D)) * 2
     X = np.repeat(centers[:CLASSES], 20, axis=0) + random.normal(size=(CLASSES * 20, D)) * 0.3
     model = OpenWorldRecognizer(n_lifted=0).fit(X, np.repeat([f"old {i}" for i in range(CLASSES)], 20))
     with tempfile.TemporaryDirectory() as folder, postgres["running"]() as server:
@@ -72,7 +72,7 @@ def main() -> None:
             p50, p99 = 1e3 * np.quantile(waits, [0.5, 0.99])
             print(
                 f"{name}: known to the others {p50:.0f} ms (median), {p99:.0f} ms (p99), "
-                f"{1e3 * max(waits):.0f} ms (longest of {len(waits)}) after the answer to the act"
+                f"{1e3 * max(waits):.0f} ms (longest of {len(waits)}) after the answer to the request"
             )
 
 

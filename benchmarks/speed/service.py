@@ -243,7 +243,7 @@ def _while_clustering(service: int, X: np.ndarray, n_unknown: int) -> None:
     )
 
 
-def _label_to_recognized(n_classes: int, acts: int) -> None:
+def _label_to_recognized(n_classes: int, events: int) -> None:
     """With many classes and a frozen metric: from the label's POST to an answer with the new name."""
     centers = _centers(n_classes, 0)
     X, y = _samples(centers, 2, 1, 0.05), np.repeat([f"class {i}" for i in range(n_classes)], 2)
@@ -251,7 +251,7 @@ def _label_to_recognized(n_classes: int, acts: int) -> None:
         "NearestNonOutlier": NearestNonOutlier(EuclideanMetric(standardize=False), tau=10.0),
         "OpenWorldRecognizer": OpenWorldRecognizer(n_lifted=0),
     }
-    new = _samples(_centers(acts, 9), 3, 2, 0.05)
+    new = _samples(_centers(events, 9), 3, 2, 0.05)
     for name, model in frozen.items():
         with tempfile.TemporaryDirectory() as folder:
             save(model.fit(X, y), Path(folder) / "model.ow")
@@ -259,7 +259,7 @@ def _label_to_recognized(n_classes: int, acts: int) -> None:
                 _server(_run_service, f"{folder}/model.ow", folder, 1.0) as port,
                 httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
             ):
-                times = [_label_one(client, new[3 * i : 3 * i + 3], f"new {i}") for i in range(acts)]
+                times = [_label_one(client, new[3 * i : 3 * i + 3], f"new {i}") for i in range(events)]
         p50, p99 = 1e3 * np.percentile(times, [50, 99])
         print(f"label's POST to being recognized, {n_classes:,} classes, {name}, frozen metric:")
         print(f"  p50 {p50:.1f} ms, p99 {p99:.1f} ms", flush=True)
@@ -285,7 +285,7 @@ def main() -> None:
     parser.add_argument("--learning-seconds", type=float, default=30.0)
     parser.add_argument("--unknown", type=int, default=10_000, help="samples to cluster")
     parser.add_argument("--many-classes", type=int, default=10_000)
-    parser.add_argument("--acts", type=int, default=50)
+    parser.add_argument("--events", type=int, default=50)
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="what to measure")
     options, _ = parser.parse_known_args()
     X = _samples(_centers(options.classes, 0), 12, 1, 0.7)
@@ -309,7 +309,7 @@ def main() -> None:
             0.1,
             options.learning_seconds,
         ),
-        ("metric refreshed by every act", 0.0, min(options.learning_seconds, 30.0)),
+        ("metric refreshed after every event", 0.0, min(options.learning_seconds, 30.0)),
     ):
         if "learning" not in options.only:
             break
@@ -319,7 +319,7 @@ def main() -> None:
                 print(f"recognition while classes are learned, {name}, 8 connections:")
                 _while_learning(service, some, seconds)
     if "labels" in options.only:
-        _label_to_recognized(options.many_classes, options.acts)
+        _label_to_recognized(options.many_classes, options.events)
 
 
 if __name__ == "__main__":

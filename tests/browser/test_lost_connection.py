@@ -52,7 +52,7 @@ def test_an_answer_that_got_lost_does_no_harm(site: Any, tabs: Any) -> None:
     assert (site.world.model.version, len(site.world.history.events())) == (1, 1)
 
 
-def test_acts_outlive_the_page_and_can_be_taken_back(site: Any, tabs: Any) -> None:
+def test_requests_outlive_the_page_and_can_be_taken_back(site: Any, tabs: Any) -> None:
     tab = tabs(site, "Ann")
     tab.allowed += LOST
     page = tab.open("/unknowns/group?cluster=2")
@@ -75,6 +75,18 @@ def test_acts_outlive_the_page_and_can_be_taken_back(site: Any, tabs: Any) -> No
     tab.open("/classes")  # another page sends it
     expect(page.locator("#outcome")).to_contain_text("Learned “first” from 1 sample.")
     assert [info.label for info in site.world.classes.all()] == ["circle", "cross", "first", "square"]
+
+
+def test_requests_that_an_earlier_version_kept_are_sent(site: Any, tabs: Any) -> None:
+    tab = tabs(site, "Ann")
+    page = tab.open("/classes")
+    request = {"id": "1", "method": "PATCH", "path": "/v1/classes/circle", "body": {"label": "disk"}}
+    kept = [{**request, "title": "renaming “circle”", "late": True}]
+    page.evaluate("kept => localStorage.setItem('openworld.acts', JSON.stringify(kept))", kept)
+    page = tab.open("/classes")
+    expect(page.locator("#outcome")).to_contain_text("Renamed to “disk”.")
+    assert page.evaluate("localStorage.getItem('openworld.acts')") is None
+    assert [info.label for info in site.world.classes.all()] == ["cross", "disk", "square"]
 
 
 def test_an_undo_whose_answer_got_lost_undoes_once(site: Any, tabs: Any) -> None:

@@ -37,7 +37,7 @@ def test_two_people_never_hold_the_same_cluster(site: Any, tabs: Any) -> None:
     expect(ann.page.locator("#progress")).not_to_contain_text("by you")
     assert site.world.history.events()[0].who == "Bob"
 
-    ann.page.keyboard.press("Control+z")  # one's own acts alone
+    ann.page.keyboard.press("Control+z")  # undoes one's own events only
     expect(ann.page.locator(".toast")).to_contain_text("There is nothing to undo.")
     assert site.world.model.version == 1
 

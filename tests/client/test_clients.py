@@ -172,14 +172,14 @@ class _AsyncLosingTransport(_Losing, httpx.AsyncBaseTransport):
         return answer
 
 
-def test_an_act_whose_answer_got_lost_is_sent_again_and_done_once(address):
+def test_a_request_whose_answer_got_lost_is_sent_again_and_has_its_effect_once(address):
     losing = _LosingTransport(1)
     with Client(address, transport=losing) as client:
         assert client.learn(FAR, ["c", "c"])["added"] == ["c"]
         assert losing.keys[0] == losing.keys[1] is not None
         assert client.undo()["removed"] == ["c"]
         assert losing.keys[2] not in (None, losing.keys[0])
-        assert [act["kind"] for act in client.history()] == ["undo", "learn"]
+        assert [event["kind"] for event in client.history()] == ["undo", "learn"]
         assert losing.keys[3] is None
         assert client.recognize(FAR)["answers"][0]["unknown"]
 
@@ -188,7 +188,7 @@ def test_an_act_whose_answer_got_lost_is_sent_again_and_done_once(address):
     async def redo() -> list[str]:
         async with AsyncClient(address, transport=other) as client:
             await client.redo()
-            return [act["kind"] for act in await client.history()]
+            return [event["kind"] for event in await client.history()]
 
     assert asyncio.run(redo()) == ["redo", "undo", "learn"]
     assert other.keys[0] == other.keys[1] is not None

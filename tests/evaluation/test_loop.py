@@ -33,7 +33,7 @@ def test_every_person_goes_through_all_rounds(rows):
     assert all(0 <= row["value"] <= 1 for row in rows)
 
 
-def test_names_of_clusters_teach_many_samples_with_few_acts(rows):
+def test_names_of_clusters_teach_many_samples_with_few_actions(rows):
     spent = {row["method"]: (row["actions"], row["labeled"]) for row in rows if row["round"] == 2}
     actions, labeled = spent["openworld, names clusters"]
     assert actions <= 16
@@ -59,13 +59,13 @@ def members(person: NamesClusters, sizes: dict[str, int]) -> np.ndarray:
     return np.concatenate([np.flatnonzero(person.dataset.y == name)[:n] for name, n in sizes.items()])
 
 
-def test_strays_cost_acts_and_are_not_taught(person):
+def test_strays_cost_actions_and_are_not_taught(person):
     assert person._name(members(person, {"class 10": 10, "class 11": 2}), last=5)
     assert person.actions == 3
     assert set(person.dataset.y[person.labeled]) == {"class 10"}
 
 
-def test_a_cluster_with_many_strays_or_too_few_acts_left_is_not_named(person):
+def test_a_cluster_with_many_strays_or_too_few_actions_left_is_not_named(person):
     assert not person._name(members(person, {"class 10": 10, "class 11": 3}), last=50)
     assert not person._name(members(person, {"class 10": 10, "class 11": 2}), last=2)
     assert (person.actions, len(person.labeled)) == (0, 0)
@@ -80,7 +80,7 @@ def found_as(monkeypatch: pytest.MonkeyPatch, *clusters: np.ndarray, loose: bool
 
 
 @pytest.mark.parametrize("loose", [False, True])
-def test_every_step_of_the_granularity_is_an_act_and_so_is_selecting_a_loose_cluster(
+def test_every_step_of_the_granularity_is_an_action_and_so_is_selecting_a_loose_cluster(
     person, monkeypatch, loose
 ):
     cluster = members(person, {"class 10": 20})

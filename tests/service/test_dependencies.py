@@ -119,8 +119,8 @@ def _key(name: str = "k") -> dict[str, str]:
     return {"Idempotency-Key": name}
 
 
-def _acts(unknown, clusters, vectors):
-    """Return every kind of act, in an order in which each can be done."""
+def _requests(unknown, clusters, vectors):
+    """Return every kind of request that appends an event, in an order in which each succeeds."""
     return [
         ("POST", "/v1/clusters/merge", {"cluster_ids": clusters}),
         ("POST", f"/v1/clusters/{clusters[0]}/split", {"sample_ids": unknown[:1]}),
@@ -139,18 +139,18 @@ def _acts(unknown, clusters, vectors):
     ]
 
 
-def test_every_act_sent_twice_is_done_once(client, world, unknown, things):
+def test_every_request_sent_twice_has_its_effect_once(client, world, unknown, things):
     clusters = world.clusters.replace(
         [ClusterDraft(unknown[:3], unknown[0]), ClusterDraft(unknown[3:], unknown[3])]
     )
-    for i, (method, path, body) in enumerate(_acts(unknown, clusters, things(7, 2).tolist())):
+    for i, (method, path, body) in enumerate(_requests(unknown, clusters, things(7, 2).tolist())):
         n_before = len(world.history.events())
         first, second = (client.request(method, path, json=body, headers=_key(f"{i}")) for _ in range(2))
         assert first.status_code == 200, (path, first.text)
         assert second.status_code == 200, (path, second.text)
         assert first.json() == second.json()
-        n_acts = 2 if method == "PATCH" else 1
-        assert len(world.history.events()) == n_before + n_acts, path
+        n_events = 2 if method == "PATCH" else 1
+        assert len(world.history.events()) == n_before + n_events, path
     assert [info.label for info in world.classes.all()] == ["a", "b", "c"]
 
 

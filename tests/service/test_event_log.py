@@ -133,7 +133,7 @@ def test_samples_judged_by_a_version_of_the_past_are_judged_again(
     assert [sqlite_world.pool.get(i).answer for i in answers.sample_ids if i] == ["five"] * 3
 
 
-def test_a_version_that_comes_while_the_pool_is_scored_is_heeded(
+def test_a_version_published_while_the_pool_is_scored_is_taken_into_account(
     sqlite_world: World, things: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     five, six = (
@@ -142,7 +142,7 @@ def test_a_version_that_comes_while_the_pool_is_scored_is_heeded(
     rescorer = sqlite_world.rescorer
     judge, calls = rescorer._judge, 0
 
-    def judge_while_people_act(*batch: Any) -> int:
+    def judge_while_people_label(*batch: Any) -> int:
         nonlocal calls
         calls += 1
         if calls == 3:  # a batch is two samples: those of five were judged without this
@@ -150,7 +150,7 @@ def test_a_version_that_comes_while_the_pool_is_scored_is_heeded(
         return judge(*batch)
 
     sqlite_world.rescorer.wait(timeout=300)
-    monkeypatch.setattr(rescorer, "_judge", judge_while_people_act)
+    monkeypatch.setattr(rescorer, "_judge", judge_while_people_label)
     sqlite_world.labels.learn(things(6, 3, 1), ["six"] * 3, "ann")
     done = sqlite_world.rescorer.wait(2, timeout=300)
     assert done is not None

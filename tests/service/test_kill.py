@@ -33,7 +33,7 @@ class _Victim:
         command = [sys.executable, str(PROGRAM), url, str(model), str(seed)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._lines: list[str] = []
-        self._acted = threading.Event()
+        self._appended = threading.Event()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
         self._seed = seed
@@ -43,14 +43,14 @@ class _Victim:
         for line in self._process.stdout:
             self._lines.append(line)
             if line.startswith('["event", ') and not line.startswith('["event", null'):
-                self._acted.set()
+                self._appended.set()
 
     def live_and_die(self) -> list[list[Any]]:
-        """Let it live until it has acted and a moment longer, kill it; return what it acknowledged."""
+        """Kill it a moment after it has appended an event; return what it acknowledged."""
         assert self._process.stdin is not None
         self._process.stdin.write("live\n")
         self._process.stdin.flush()
-        assert self._acted.wait(600)
+        assert self._appended.wait(600)
         time.sleep(random.Random(self._seed).uniform(0, 0.8))
         assert self._process.poll() is None
         self.kill()
@@ -88,7 +88,7 @@ def _victims(url: str, model: Path, n: int) -> Iterator[Iterator[_Victim]]:
 def test_nothing_acknowledged_is_lost(url: str, models: Callable[[str], Any], tmp_path: Path) -> None:
     base, path = copy(models("0.1")), tmp_path / "base.ow"
     model_file.save(base, path, exact=True)
-    acts: dict[int, str] = {}
+    acknowledged: dict[int, str] = {}
     probes: dict[int, str] = {}
     stored: set[int] = set()
     n_kills = 4 if url.startswith("sqlite") else 2
@@ -100,15 +100,15 @@ def test_nothing_acknowledged_is_lost(url: str, models: Callable[[str], Any], tm
                 else:
                     event_id, kind, version, answers = words
                     if event_id is not None:
-                        acts[event_id] = kind
+                        acknowledged[event_id] = kind
                     assert probes.setdefault(version, answers) == answers
             with World.open(url, settings=SETTINGS) as world:
                 written = {event.id: event.kind for event in world.history.export()}
-                assert acts.items() <= written.items()
+                assert acknowledged.items() <= written.items()
                 answers = digest(world.recognize(PROBE, remember=False).judgement.decision)
                 assert probes.setdefault(world.model.version, answers) == answers
                 assert len(world.pool.features(sorted(stored))) == len(stored)
-    assert len(acts) >= n_kills
+    assert len(acknowledged) >= n_kills
     assert stored
     assert _replayed(url, base, set(probes)) == probes
 
@@ -123,15 +123,15 @@ def _replayed(url: str, base: Any, wanted: set[int]) -> dict[int, str]:
         made_by = {0: 0} | {v.id: v.event_id or 0 for v in events.version_list(connection, limit=10**6)}
         taught, model = [], copy(base)
         for version in sorted(wanted):
-            acts = model_events(
+            ids = model_events(
                 [EventHeader.of(record) for record in records if record.id <= made_by[version]]
             )
-            if acts[: len(taught)] != taught:
+            if ids[: len(taught)] != taught:
                 taught, model = [], copy(base)
-            for act in acts[len(taught) :]:
-                assert EVENT_KINDS[by_id[act].kind].changes_model
-                apply_change(model, model_change(connection, by_id[act], frozenset()))
-            taught = acts
+            for event_id in ids[len(taught) :]:
+                assert EVENT_KINDS[by_id[event_id].kind].changes_model
+                apply_change(model, model_change(connection, by_id[event_id], frozenset()))
+            taught = ids
             found[version] = digest(model.decision_function(PROBE).max(axis=1))
     database.close()
     return found

@@ -47,7 +47,7 @@ def url(tmp_path):
         ({"Origin": "http://["}, 403),
     ],
 )
-def test_other_sites_cannot_act(client, headers, status):
+def test_other_sites_cannot_append_events(client, headers, status):
     body = {"vectors": [[0, 0, 0, 0]], "remember": False}
     for path in ("/v1/recognize", "/v1/session"):
         sent = body if path == "/v1/recognize" else {"name": "ann"}

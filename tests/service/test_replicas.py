@@ -141,7 +141,7 @@ def test_a_sample_judged_by_an_old_version_is_judged_again(
 def test_events_that_undo_each_other_are_followed_too(
     worlds: list[World], things: Draw, state_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Heard of together they change no model, but they made versions that the next act has to count from."""
+    """Read together they change no model, but they made versions that the next event has to count from."""
     first, second, _ = worlds
     follow = second.event_log.follow
     monkeypatch.setattr(second.event_log, "follow", lambda: None)
@@ -157,7 +157,7 @@ def test_events_that_undo_each_other_are_followed_too(
     assert state_of(models[0]) == state_of(models[1])
 
 
-def test_a_server_that_waits_to_act_still_follows(worlds: list[World], things: Draw) -> None:
+def test_a_server_that_waits_to_append_still_follows(worlds: list[World], things: Draw) -> None:
     """Another server may hold the lock for long: meanwhile requests here are answered by the newest model."""
     first, second, _ = worlds
     waiting = threading.Thread(target=first.labels.learn, args=(things(6, 3), ["cup"] * 3, "bob"))
@@ -177,12 +177,12 @@ def _n_waiting(world: World) -> int:
         return int(connection.execute(text(query)).scalar_one())
 
 
-def test_all_act_at_once_and_take_turns(worlds: list[World], things: Draw, state_of: Any) -> None:
+def test_all_append_at_once_one_after_the_other(worlds: list[World], things: Draw, state_of: Any) -> None:
     outcomes: list[Any] = []
     ids = [i for i in worlds[0].recognize(things(11, 30)).sample_ids if i is not None]
     conflicts: list[str] = []
 
-    def act(i: int) -> None:
+    def append(i: int) -> None:
         for j in range(6):
             outcomes.append(worlds[i].labels.learn(things(3 + i, 3, j), [f"k{i}"] * 3, f"p{i}"))
             try:  # the same samples, under a name of one's own
@@ -190,7 +190,7 @@ def test_all_act_at_once_and_take_turns(worlds: list[World], things: Draw, state
             except Conflict as error:
                 conflicts.append(str(error))
 
-    threads = [threading.Thread(target=act, args=(i,)) for i in range(3)]
+    threads = [threading.Thread(target=append, args=(i,)) for i in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

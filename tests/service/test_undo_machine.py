@@ -1,4 +1,4 @@
-"""Random acts, undos, redos and rollbacks, with restarts, against a model that is taught the plain list."""
+"""Random events, undos, redos and rollbacks, with restarts, against a model that is taught the plain list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CENTERS = RANDOM.normal(size=(8, 3)) * 10
 PROBE = (np.repeat(CENTERS, 2, axis=0) + RANDOM.normal(size=(16, 3))).astype(np.float32)
 LABELS = st.sampled_from(["a", "b", "c", "d", "e"])
 WHO = st.sampled_from(["ann", "bob"])
-Act = tuple[str, Any]
+Action = tuple[str, Any]
 
 
 def _base(kind: str) -> Any:
@@ -52,7 +52,7 @@ class UndoMachine(RuleBasedStateMachine):
         self.kind = kind
         self.settings = WorldSettings(snapshot_events=3, snapshots_kept=2)
         self.world = World.open(self.url, BASES[kind], self.settings)
-        self.lists: list[list[tuple[int, Act]]] = [[]]  # of each version
+        self.lists: list[list[tuple[int, Action]]] = [[]]  # of each version
         self.seed = 0
         for thing, label in ((3, "d"), (4, "e"), (0, "a")):
             self.learn(thing, label, "ann")
@@ -62,20 +62,20 @@ class UndoMachine(RuleBasedStateMachine):
             self.world.close()
             self.folder.cleanup()
 
-    def _try(self, act: Act, who: str) -> None:
-        """Do an act in the world; where it is refused the reference must refuse it too."""
+    def _try(self, action: Action, who: str) -> None:
+        """Append an event to the world; where it is refused the reference must refuse it too."""
         try:
-            outcome = self._do(act, who)
+            outcome = self._do(action, who)
         except (Refused, NotFound, Conflict):
             with pytest.raises((ValueError, KeyError)):
-                _teach(_model(self.kind, self.lists[-1]), act)
+                _teach(_model(self.kind, self.lists[-1]), action)
             return
         assert outcome.event_id is not None
         assert outcome.model_version == len(self.lists)
-        self.lists.append([*self.lists[-1], (outcome.event_id, act)])
+        self.lists.append([*self.lists[-1], (outcome.event_id, action)])
 
-    def _do(self, act: Act, who: str) -> EventOutcome:
-        match act:
+    def _do(self, action: Action, who: str) -> EventOutcome:
+        match action:
             case ("learn", (X, label)):
                 return self.world.labels.learn(X, [label] * len(X), who)
             case ("rename", (old, new)):
@@ -112,11 +112,11 @@ class UndoMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.lists[-1]) > 0)
     @rule(data=st.data(), who=WHO)
     def undo_and_redo(self, data: st.DataObject, who: str) -> None:
-        acts = self.lists[-1]
-        position = data.draw(st.integers(0, len(acts) - 1))
-        without = acts[:position] + acts[position + 1 :]
+        actions = self.lists[-1]
+        position = data.draw(st.integers(0, len(actions) - 1))
+        without = actions[:position] + actions[position + 1 :]
         try:
-            outcome = self.world.history.undo(who, acts[position][0])
+            outcome = self.world.history.undo(who, actions[position][0])
         except Refused:
             with pytest.raises((ValueError, KeyError)):
                 _model(self.kind, without)
@@ -126,7 +126,7 @@ class UndoMachine(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             self.check()
             assert self.world.history.redo(who).model_version == len(self.lists)
-            self.lists.append(acts)
+            self.lists.append(actions)
 
     @rule(data=st.data(), who=WHO)
     def roll_back(self, data: st.DataObject, who: str) -> None:
@@ -163,8 +163,8 @@ class UndoMachine(RuleBasedStateMachine):
         else:
             assert np.array_equal(answers.judgement.distances, model.nearest_classes(PROBE)[1])
         labels: dict[bytes, str] = {}
-        for _, act in self.lists[-1]:
-            _fold_labels(labels, act)
+        for _, action in self.lists[-1]:
+            _fold_labels(labels, action)
         stored = {feature.tobytes(): sample.label for sample, feature in self.world.pool.labeled()}
         assert stored == labels
 
@@ -174,8 +174,8 @@ def _state(model: Any) -> tuple[str, dict[str, bytes]]:
     return repr(document), {name: array.tobytes() for name, array in arrays.items()}
 
 
-def _fold_labels(labels: dict[bytes, str], act: Act) -> None:
-    match act:
+def _fold_labels(labels: dict[bytes, str], action: Action) -> None:
+    match action:
         case ("learn", (X, label)):
             labels.update({x.tobytes(): label for x in X})
         case ("rename", (old, new)):
@@ -187,15 +187,15 @@ def _fold_labels(labels: dict[bytes, str], act: Act) -> None:
                 del labels[x]
 
 
-def _model(kind: str, acts: list[tuple[int, Act]]) -> Any:
+def _model(kind: str, actions: list[tuple[int, Action]]) -> Any:
     model = deepcopy(BASES[kind])
-    for _, act in acts:
-        _teach(model, act)
+    for _, action in actions:
+        _teach(model, action)
     return model
 
 
-def _teach(model: Any, act: Act) -> NDArray[Any]:
-    match act:
+def _teach(model: Any, action: Action) -> NDArray[Any]:
+    match action:
         case ("learn", (X, label)):
             model.partial_fit(X, [label] * len(X))
         case ("rename", (old, new)):

@@ -171,7 +171,7 @@ def test_names_are_refused_before_anything_is_written(world: World, things: Draw
 
 def test_numbers_beyond_any_id_are_not_found(world: World) -> None:
     huge = 2**70
-    for act in (
+    for call in (
         lambda: world.pool.get(huge),
         lambda: world.pool.thumbnail(huge),
         lambda: world.clusters.get(huge),
@@ -184,14 +184,14 @@ def test_numbers_beyond_any_id_are_not_found(world: World) -> None:
         lambda: world.history.compare(0, huge),
     ):
         with pytest.raises(NotFound):
-            act()
+            call()
     world.clusters.release(huge, "ann")
     assert (world.history.events(before=huge), len(world.history.versions(before=huge))) == ([], 1)
     assert world.pool.page(PoolFilter(), str(huge)).samples == []
 
 
 @pytest.mark.filterwarnings("ignore:Too little to calibrate with")
-def test_an_act_the_model_cannot_take_is_refused_and_leaves_it_working(
+def test_an_event_that_the_model_refuses_raises_and_leaves_it_working(
     url: str, things: Draw, models: Models
 ) -> None:
     with World.open(url, models("0")) as world:
@@ -347,7 +347,7 @@ def test_exports_hold_everything(world: World, things: Draw, tmp_path: Path) -> 
     assert model_file.load(path).predict(probe).tolist() == world.recognize(probe).labels
 
 
-def test_subscribers_hear_of_acts_and_of_the_pool(world: World, things: Draw) -> None:
+def test_subscribers_are_notified_of_events_and_of_the_pool(world: World, things: Draw) -> None:
     world.rescorer.wait(timeout=300)
     with world.notifications.subscribe() as changes:
         ids = _unknown(world, things(5, 3))

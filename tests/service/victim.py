@@ -47,7 +47,7 @@ def _recognize(world: World, seed: int) -> None:
         _tell("stored", [sample for sample in answers.sample_ids if sample is not None])
 
 
-def _act(world: World, chance: random.Random, number: int) -> EventOutcome:
+def _append(world: World, chance: random.Random, number: int) -> EventOutcome:
     kind, name = chance.randrange(3, 12), f"k{chance.randrange(3, 12)}"
     match chance.randrange(8):
         case 0:
@@ -72,7 +72,7 @@ def _live(url: str, model: str, seed: int) -> None:
     chance = random.Random(seed)
     for i in range(10**9):
         try:
-            outcome = _act(world, chance, 50_000 * seed + i)
+            outcome = _append(world, chance, 50_000 * seed + i)
         except (Refused, NotFound, Conflict):
             continue
         answers = world.recognize(PROBE, remember=False)

@@ -3,7 +3,7 @@
 // A request whose answer got lost, or that another page began to send, is sent again under the same idempotency
 // key, so it has its effect once.
 
-const KEY = "openworld.acts";
+const KEY = "openworld.outbox", OLD_KEY = "openworld.acts"; // the old key: up to 0.2.0
 const UNREACHABLE = new Set([502, 503, 504]);
 const FIRST_PAUSE = 1000, LONGEST_PAUSE = 15000, LEAVING = 5000;
 
@@ -99,6 +99,12 @@ function settle(id, answer) {
 
 function announce(name, detail) {
   document.dispatchEvent(new CustomEvent(`outbox:${name}`, { detail }));
+}
+
+const old = localStorage.getItem(OLD_KEY);
+if (old) {
+  store([...JSON.parse(old), ...waiting()]);
+  localStorage.removeItem(OLD_KEY);
 }
 
 addEventListener("online", send);
