@@ -27,7 +27,7 @@ def test_a_damaged_id_is_refused(d):
 def test_every_field_counts(field):
     other = ExtractorId.from_dict(SOME.as_dict() | {field: "another"})
     assert other.digest() != SOME.digest()
-    with pytest.raises(WrongExtractor, match=f"other {field}.*Use the extractor 'pixels'"):
+    with pytest.raises(WrongExtractor, match=f"differ in {field}.*Use the extractor 'pixels'"):
         require_same(SOME, other)
 
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_had_is_said():
         extractor_for(ExtractorId("gone", "1", "", ""))
     with pytest.raises(WrongExtractor, match=r"onnx:PATH/net.onnx \(SHA-256 abc\)"):
         extractor_for(ExtractorId("onnx:net", "1", "abc", ""))
-    with pytest.raises(WrongExtractor, match="other weights"):
+    with pytest.raises(WrongExtractor, match="differ in weights"):
         extractor_for(ExtractorId.from_dict(load_extractor("wordllama").id.as_dict() | {"weights": "abc"}))
 
 

@@ -102,7 +102,7 @@ def test_a_file_that_calls_anything_is_refused(tmp_path, function, argument, nam
     parts = [MAGIC, PROTOCOL, SYSTEM, {}, []]
     parts[place] = {"weight": Call(function, argument.format(target))}
     data = b"".join(pickle.dumps(part, protocol=2) for part in parts)
-    with pytest.raises(WeightsError, match=rf"asks for {name}, which is no part of a tensor"):
+    with pytest.raises(WeightsError, match=rf"asks for {name}, which is not part of a tensor"):
         read_tensors(data)
     assert not target.exists()
 
@@ -113,7 +113,7 @@ def test_other_things_of_torch_are_refused(torch):
 
 
 def test_content_other_than_tensors_is_refused():
-    with pytest.raises(WeightsError, match="something else than a dictionary of tensors"):
+    with pytest.raises(WeightsError, match="something other than a dictionary of tensors"):
         read_tensors(written({"weight": [1, 2, 3]}))
 
 
@@ -141,7 +141,7 @@ def test_damaged_files_are_refused(torch):
     for length in range(0, len(data), 7):
         with pytest.raises(WeightsError):
             read_tensors(data[:length])
-    with pytest.raises(WeightsError, match="no file of torch's old format"):
+    with pytest.raises(WeightsError, match="not a file of torch's old format"):
         read_tensors(pickle.dumps(1))
     with pytest.raises(WeightsError):
         read_tensors(b"PK\x03\x04 the newer format is a zip")

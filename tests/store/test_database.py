@@ -55,7 +55,7 @@ def test_tables_of_a_newer_version_are_not_touched(url: str) -> None:
     with first.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     first.close()
-    with pytest.raises(ValueError, match=r"nor of an older one.*9999"):
+    with pytest.raises(ValueError, match=r"from a newer version of openworld.*9999"):
         Database(url)
 
 

@@ -39,7 +39,7 @@ def test_a_file_has_one_server(path: Path, database: Database) -> None:
     database.lock()
     second = Database(f"sqlite:///{path}")  # to make a key, as a command does beside the server
     describe(second, "cat")
-    with pytest.raises(StorageError, match=rf"in use by another openworld process \(number {os.getpid()}\)"):
+    with pytest.raises(StorageError, match=rf"in use by another openworld process \(id {os.getpid()}\)"):
         second.lock()
     database.close()
     second.lock()
@@ -57,7 +57,7 @@ def test_a_server_that_was_killed_has_let_go(path: Path, database: Database) -> 
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "1\n"
-        with pytest.raises(StorageError, match=rf"number {other.pid}\)"):
+        with pytest.raises(StorageError, match=rf"id {other.pid}\)"):
             database.lock()
         other.kill()
     database.lock()

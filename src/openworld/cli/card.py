@@ -76,7 +76,7 @@ def _markdown(name: str, facts: dict[str, Any], counts: dict[Any, float]) -> str
             f"# Model card: {name}",
             "",
             f"Names {facts['classes']:,} classes, learned from {facts['samples']:,.0f} samples, and answers "
-            f"`{facts['unknown is called']}` to what is none of them.",
+            f"`{facts['unknown is called']}` to samples of no known class.",
             "",
             "## How it was made",
             "",

@@ -1,8 +1,8 @@
-"""Features kept on disk, by content and extractor: what was computed once is only read the next time.
+"""Feature cache on disk, by content and extractor.
 
-One SQLite file in WAL mode: several processes and threads may read and write it at once, and one that is
-killed in the middle of writing leaves it whole. Not diskcache: it looks up one key at a time, and checksums,
-starting again after damage and going on when a disk is full would still be code of our own.
+It is one SQLite file in WAL mode: several processes and threads may read and write it at once, and a process
+that is killed while it writes does no damage. diskcache looks up one key at a time, and checksums, recovery
+from damage and a full disk would still need code here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from openworld.features.extractor import ExtractorId
 from openworld.files import cache_folder
 
-_FILE = "features-1.sqlite"  # the number is of the tables below
+_FILE = "features-1.sqlite"  # the version of the tables below
 _TABLES = """
     CREATE TABLE IF NOT EXISTS uses (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL);
     CREATE INDEX IF NOT EXISTS uses_used ON uses (used);
@@ -34,7 +34,7 @@ _TABLES = """
         id INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, vector BLOB NOT NULL
     );
 """
-_PAGE = 16384  # bytes: a vector of 1,280 values fits into a third
+_PAGE = 16384  # bytes; a vector of 1,280 values takes a third of a page
 _KEYS_AT_ONCE = 500
 _HOUR = 3600
 _WAIT = 60.0  # seconds, for another process that writes
@@ -43,7 +43,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def content_hash(data: bytes) -> str:
-    """Return the hash (BLAKE2b, 32 hexadecimal digits) by which contents are known."""
+    """Return the hash of a content (BLAKE2b, 32 hexadecimal digits): its key in the cache."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
@@ -53,14 +53,14 @@ class FeatureCache:
     Parameters
     ----------
     folder : path, optional
-        By default OPENWORLD_CACHE, or `openworld` in the user's folder of caches.
+        By default OPENWORLD_CACHE, or `openworld` in the user's cache folder.
     max_bytes : int, default=4 GiB
-        When the file grows beyond it, the features that were not used for longest (to the hour) go first.
+        When the file grows larger, the least recently used features (to the hour) are deleted.
 
     Notes
     -----
-    A damaged file is moved aside with a warning and a new one begun. Where nothing can be kept, because a
-    disk is full or read-only, there is a warning and nothing is found: a cache never stops the work.
+    A damaged file is moved aside with a warning, and a new one is started. If nothing can be stored, because
+    a disk is full or read-only, there is a warning, and the work continues without the cache.
     """
 
     def __init__(self, folder: str | Path | None = None, max_bytes: int = 4 << 30) -> None:
@@ -72,11 +72,11 @@ class FeatureCache:
 
     @property
     def file(self) -> Path:
-        """Where the features are."""
+        """The cache file."""
         return (cache_folder() if self._folder is None else self._folder) / _FILE
 
     def get(self, hashes: Sequence[str], extractor: ExtractorId) -> dict[str, NDArray[np.float32]]:
-        """Return the features that are there, by hash."""
+        """Return the cached features, by hash."""
         keys = dict(zip(_keys(hashes, extractor), hashes, strict=True))
         with self._lock:
             try:
@@ -86,7 +86,7 @@ class FeatureCache:
                 return {}
 
     def put(self, hashes: Sequence[str], extractor: ExtractorId, X: NDArray[np.float32]) -> None:
-        """Keep features, one row for each hash."""
+        """Store features, one row for each hash."""
         if X.ndim != 2 or len(hashes) != len(X):
             raise ValueError(f"There must be one row for each of {len(hashes)} hashes; got shape {X.shape}.")
         vectors = (row.tobytes() for row in np.ascontiguousarray(X, dtype="<f4"))
@@ -117,7 +117,7 @@ class FeatureCache:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            # check_same_thread: the lock is what keeps threads apart.
+            # check_same_thread: the lock makes sure that one thread at a time uses the connection.
             connection = sqlite3.connect(
                 self.file, timeout=_WAIT, isolation_level=None, check_same_thread=False
             )
@@ -175,7 +175,7 @@ class FeatureCache:
         self._forget_oldest()
 
     def _write(self, *statements: tuple[str, Iterable[tuple[object, ...]]]) -> None:
-        """Do all of it or nothing."""
+        """Execute the statements in one transaction."""
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -205,7 +205,7 @@ class FeatureCache:
         return int((pages - free) * size)
 
     def _recover(self, error: Exception) -> None:
-        """Move a damaged file aside, or say once why nothing is kept."""
+        """Move a damaged file aside, or warn once that nothing is cached."""
         self._close()
         if getattr(error, "sqlite_errorcode", None) in _DAMAGED:
             if _is_damaged(self.file):  # another process may have replaced it already

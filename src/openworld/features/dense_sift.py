@@ -190,7 +190,7 @@ def _row_blocks(height: int, radius: int, step: int) -> tuple[csr_array, ...]:
 def _bin_weights(length: int, radius: int, step: int) -> csr_array:
     """Return the weight of every pixel along a side in every bin, shape (n_frames * 4, length).
 
-    What a bin would take from beyond the border it takes from the pixel at the border.
+    Beyond the border, the pixel at the border is repeated.
     """
     n = _frames(length, radius, step)
     reach = np.arange(1 - radius, radius)

@@ -105,8 +105,8 @@ def require_same(needed: ExtractorId, used: ExtractorId) -> None:
     ]
     if different:
         raise WrongExtractor(
-            f"The model was learned on features of {needed}; these are of {used}: "
-            f"other {' and '.join(different)}. {_how_to_get(needed)}"
+            f"The model was learned on features of {needed}; these are of {used}. "
+            f"They differ in {' and '.join(different)}. {_how_to_get(needed)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Histograms of oriented gradients as Felzenszwalb, Girshick, McAllester and Ramanan (PAMI 2010) have them.
+"""Histograms of oriented gradients by Felzenszwalb, Girshick, McAllester and Ramanan (PAMI 2010).
 
 The arithmetic is that of their published program (voc-release, 31 values per cell; the truncation feature
 of its last releases is left out).
@@ -32,9 +32,9 @@ class HOG:
     Values 0 to 17 are the gradients in 18 directions, ``20 o`` degrees from the x-axis towards the y-axis,
     which points down; 18 to 26 are those of 9 directions without sign; 27 to 30 are the gradient energy
     relative to the block of 2 x 2 cells below right, above right, below left and above left. In a color
-    picture the channel with the largest gradient counts, pixel by pixel; of equal ones the first.
+    picture the channel with the largest gradient counts, pixel by pixel; the first one if several are equal.
 
-    The cells at the border serve to normalize the others only, so a picture needs about three cells along
+    The cells at the border only serve to normalize the others, so a picture needs about three cells along
     each side for one descriptor.
 
     Parameters
@@ -66,7 +66,7 @@ class HOG:
         return self.grid(picture).reshape(-1, LENGTH)
 
     def grid(self, picture: ArrayLike) -> Descriptors:
-        """Return the descriptors where they stand, float32 of shape (rows, columns, 31)."""
+        """Return the descriptors as a grid, float32 of shape (rows, columns, 31)."""
         pixels = as_pixels(picture)
         rows, columns = (int(side / self.cell + 0.5) for side in pixels.shape[:2])
         if min(rows, columns) < 3:

@@ -80,7 +80,7 @@ class LBP:
 def local_binary_codes(gray: Pixels) -> NDArray[np.uint8]:
     """Return the code of each inner pixel, shape (H - 2, W - 2).
 
-    The value halfway along a diagonal, less the pixel's own, is ``s^2`` times the difference of the corner
+    The value halfway along a diagonal, minus the pixel's own, is ``s^2`` times the difference of the corner
     and ``s (1 - s)`` times those of its two sides, ``s = 1/sqrt(2)``. Only its sign matters; divided by
     ``s^2``, whole numbers that cancel give exactly 0.
     """

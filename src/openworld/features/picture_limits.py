@@ -27,14 +27,14 @@ class PictureError(ValueError):
 
 
 class PictureFile(io.BytesIO):
-    """The bytes of a picture, which a decoder can read in so many pieces only."""
+    """The bytes of a picture; raises if a decoder reads too many pieces."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self._reads_left = _HEADER_READS
 
     def expect_pixels(self) -> None:
-        """Allow the many reads that pixels take: the header was read."""
+        """Allow more reads, for the pixels: the header was read."""
         self._reads_left = _PIXEL_READS
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -54,7 +54,7 @@ def check_parts(data: bytes) -> None:
             _check_jpeg(data)
         elif data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
             _check_tiff(data)
-    except struct.error:  # cut off, which the decoder says better
+    except struct.error:  # cut off: the decoder has a better message
         pass
 
 

@@ -32,7 +32,7 @@ def as_pixels(picture: ArrayLike) -> Pixels:
     Raises
     ------
     ValueError
-        If the shape is another one, the values are no real numbers, or some are not finite.
+        If the shape is another one, the values are not real numbers, or some are not finite.
     """
     pixels: NDArray[Any] = np.asarray(picture)
     if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] != 3):

@@ -63,7 +63,7 @@ class _TensorsOnly(pickle.Unpickler):
         if module == "torch" and name in _STORAGES:
             return _STORAGES[name]
         raise WeightsError(
-            f"The file asks for {module}.{name}, which is no part of a tensor; it is not read."
+            f"The file asks for {module}.{name}, which is not part of a tensor, so it is not read."
         )
 
     def persistent_load(self, pid: Any) -> tuple[np.dtype[Any], str]:
@@ -100,17 +100,17 @@ def read_tensors(data: bytes) -> dict[str, NDArray[Any]]:
     stream = io.BytesIO(data)
     try:
         if _next(stream) != _MAGIC or _next(stream) != _PROTOCOL:
-            raise WeightsError("This is no file of torch's old format.")
+            raise WeightsError("This is not a file of torch's old format.")
         _next(stream)  # about the machine that wrote it
         tensors = _next(stream)
         if not isinstance(tensors, dict) or not all(isinstance(t, _Tensor) for t in tensors.values()):
-            raise WeightsError("The file holds something else than a dictionary of tensors.")
+            raise WeightsError("The file holds something other than a dictionary of tensors.")
         dtypes = {tensor.storage: tensor.dtype for tensor in tensors.values()}
         storages = {key: _storage(stream, dtypes[key]) for key in _next(stream)}
         return {str(name): tensor.of(storages) for name, tensor in tensors.items()}
     except WeightsError:
         raise
-    except Exception as error:  # a damaged pickle shows itself in many ways
+    except Exception as error:  # a damaged pickle can raise any error
         raise WeightsError(f"The file cannot be read as torch's old format: {error!r}.") from error
 
 

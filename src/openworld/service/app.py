@@ -47,17 +47,17 @@ _ROUTERS = (
 )
 
 _SECURITY_SCHEMES = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key. Not needed before the first."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key; needed once one exists."},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
 }
 
 
-MultiPartParser.spool_max_size = 1 << 14  # larger files wait on the disk until it is their turn
+MultiPartParser.spool_max_size = 1 << 14  # larger files are kept on disk until they are read
 
 
 def open_world(settings: ServiceSettings, model: Any = None) -> World:
-    """Open the world of some settings; `model`, if given, takes the place of the file in the settings.
+    """Open the world that the settings describe; `model`, if given, replaces the model file in the settings.
 
     It may be a function that returns the first model of a new database.
     """
@@ -175,7 +175,7 @@ def _lifespan(close_world: bool) -> Callable[[FastAPI], AbstractAsyncContextMana
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Describe the API: with the route that FastAPI does not know, ways to authenticate, files as binary."""
+    """Return the OpenAPI document, with the array route, the ways to authenticate, and files as binary."""
     if app.openapi_schema is None:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
@@ -187,7 +187,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
                 operation["security"] = [{name: []} for name in _SECURITY_SCHEMES]
         for component in schema["components"]["schemas"].values():
             for value in component.get("properties", {}).values():
-                if "contentMediaType" in value.get("items", {}):  # generators take it for a text
+                if "contentMediaType" in value.get("items", {}):  # client generators would take it for a text
                     value["items"] = {"type": "string", "format": "binary"}
         app.openapi_schema = schema
     return app.openapi_schema

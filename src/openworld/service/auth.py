@@ -26,7 +26,7 @@ from openworld.store.records import Key, Role
 
 _MAX_NAMES = 10_000
 
-ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
+ROLES: tuple[Role, ...] = get_args(Role)  # each may also do what those before it may
 COOKIE = "openworld_session"
 
 _ENDED = "ended sessions"
@@ -53,8 +53,8 @@ class Person:
 class RateLimit:
     """A token bucket for each name, which fills at a steady rate; the longest unused is forgotten first.
 
-    By hand: `limits` has windows but no token bucket (a burst after a pause, then a steady rate), and a hit
-    of its in-memory storage takes several times as long.
+    The package `limits` has windows but no token bucket (a burst after a pause, then a steady rate), and a
+    hit of its in-memory storage takes several times as long.
 
     Parameters
     ----------

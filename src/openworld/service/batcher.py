@@ -159,7 +159,7 @@ class Batcher:
         return self._replies(loop, requests), perf_counter() - started
 
     def _finish(self, replies: Sequence[_Reply], seconds_per_row: float) -> None:
-        # The least counts, because a small batch takes longer for each of its samples.
+        # The minimum, because a small batch takes longer for each of its samples.
         self._seconds_per_row = min(seconds_per_row, 1.1 * self._seconds_per_row)
         _reply(replies)
 

@@ -77,14 +77,14 @@ class Classes:
             return self._log.append(DescribeEvent(label, text), who)
 
     def rename(self, old: str, new: str, who: str) -> EventOutcome:
-        """Give a class another name, which no class has."""
+        """Rename a class; the new name must be unused."""
         name = check_name(new)
         with self._log.exclusive():
             self._check_all_known([old])
             return self._log.append(RenameEvent(old, name), who)
 
     def merge(self, labels: Sequence[str], into: str, who: str) -> EventOutcome:
-        """Add classes to another one, which exists."""
+        """Merge classes into another existing class."""
         parts = [label for label in dict.fromkeys(labels) if label != into]
         with self._log.exclusive():
             self._check_all_known([*parts, into])

@@ -24,7 +24,7 @@ from openworld.store.records import ClusterDraft, PoolFilter
 _PAGE = 10_000
 _ENOUGH_NEW = 0.02  # share of the pool that triggers a run
 _POLLS_PER_SECOND = 4
-_RETENTION_SECONDS = 600.0  # between two looks for samples that are too old, when none arrive
+_RETENTION_SECONDS = 600.0  # between two searches for samples that are too old, when none arrive
 _FINER = "finer"
 _MAP = "map"
 _log = structlog.get_logger("openworld.clustering")
@@ -203,7 +203,7 @@ class ClusteringJob:
         return n
 
     def _pending(self) -> tuple[NDArray[np.int64], dict[int, list[int]]]:
-        """Return the pending samples, and those of each cluster there is."""
+        """Return the pending samples, and the samples of each cluster."""
         ids, clusters = self._world.pool.pending()
         order = np.argsort(clusters, kind="stable")
         names, starts = np.unique(clusters[order], return_index=True)
@@ -229,7 +229,7 @@ class ClusteringJob:
 
 
 def _viewing_order(cluster: Cluster) -> list[int]:
-    """Return the members, those first that show how different they are, the doubtful last."""
+    """Return the members: first examples that show how different they are, doubtful ones last."""
     return list(dict.fromkeys([*cluster.examples.tolist(), *cluster.members.tolist()]))
 
 

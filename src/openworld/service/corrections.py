@@ -17,7 +17,7 @@ NEWEST = 2000  # events that are searched: reading more would take memory and ti
 
 @dataclass(frozen=True)
 class Correction:
-    """Samples that a person gave another class than they had, or took out of it (`after` is None).
+    """Samples that a person moved to another class, or back to the unknown (`after` is None).
 
     `before` is what the model answered, or what a person said earlier.
     """
@@ -89,13 +89,13 @@ class _LabelHistory:
             step.label = into
 
     def forget(self, label: str) -> None:
-        """Note nothing: it is the class that went."""
+        """Note nothing: the class was forgotten, its samples were not corrected."""
 
     def describe(self, label: str, text: str) -> None:
         """Note nothing."""
 
     def rewind(self, by: EventRecord) -> None:
-        """Note what an undo took back, or a redo gave again."""
+        """Note the labels that an undo took back, or that a redo restored."""
         event = by.undoes or 0
         if event in self.undone:
             self.label(self.given.get(self.undone[event], {}), by)
@@ -104,7 +104,7 @@ class _LabelHistory:
             self.return_to_pool(list(self.given.get(event, ())), by)
 
     def _note(self, sample: int, label: str | None, by: EventRecord) -> None:
-        """Add a step. What one person took back and gave again is one step, or none if it is the same."""
+        """Add a step. An undo and a new label by one person are one step; none if the label is the same."""
         steps = self.steps.setdefault(sample, [])
         if label is not None and steps and steps[-1].label is None and _is_by(steps[-1], by.who):
             steps.pop()

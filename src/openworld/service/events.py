@@ -114,7 +114,7 @@ class DismissEvent(WorldEvent):
 class DismissUnknownEvent(DismissEvent):
     """Samples were taken out of the pool, and the threshold takes them into account as known unknowns.
 
-    A kind of its own: what "dismiss" stands for in stored logs never changed a model.
+    It is a separate kind, because the events "dismiss" of stored logs never changed a model.
     """
 
     kind = "dismiss_unknown"
@@ -202,7 +202,7 @@ class RenameEvent(WorldEvent):
     new: str
 
     def apply_to_model(self, model: Model, features: Features) -> None:
-        """Rename the class. What was computed before stays, so it has to be computed by then."""
+        """Rename the class. A refreshed model keeps what it has computed, so it is refreshed before."""
         model.refresh()
         model.rename_class(self.old, self.new)
 
@@ -323,7 +323,7 @@ class SplitClusterEvent(MergeClustersEvent):
 class EraseEvent(WorldEvent):
     """Samples were erased, with all that was derived from them. Nothing brings them back.
 
-    Every replay leaves them out, of events before this one too (`without`).
+    Every replay leaves them out, also from events before this one (`without`).
     """
 
     kind = "erase"

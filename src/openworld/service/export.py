@@ -32,7 +32,7 @@ _ROWS_AT_ONCE = 500
 _IN_MEMORY = 1 << 24
 _PIECE = 1 << 18
 _COLUMNS = ("id", "label", "text", "source", "who", "labeled_at")
-# In the name of a folder these mean something to some system; % so that two labels stay two.
+# These have a meaning in folder names on some system; % is replaced so that two labels never become one.
 _UNSAFE = re.compile(r'[%/\\:*?"<>|\x00-\x1f]|^\.|[. ]$')
 Row = dict[str, Any]
 

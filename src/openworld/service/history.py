@@ -52,7 +52,7 @@ class Comparison:
 
 
 class History:
-    """What happened, and returning to what was before."""
+    """Lists events and versions; undoes, redoes and rolls back."""
 
     def __init__(self, log: EventLog) -> None:
         self._log, self._database = log, log.database

@@ -31,7 +31,7 @@ from openworld.service.validation import Refused
 Model = EditableRecognizer
 UNDO_BYTES = 1 << 28
 _FEWEST_STEPS, _MOST_STEPS = 2, 50
-_NICENESS = 10  # against threads that are ready too, it has a tenth of their processor time
+_NICENESS = 10  # gets a tenth of the processor time of other threads that are ready
 
 
 @dataclass(frozen=True)
@@ -238,10 +238,10 @@ class LiveModel:
 
 
 def lower_priority() -> None:
-    """Let recognition go before what this thread does; only on Linux have threads priorities of their own."""
+    """Lower the priority of this thread below recognition; only Linux has priorities for each thread."""
     if sys.platform != "linux":
         return
-    with suppress(OSError):  # where that is not allowed, it works all the same
+    with suppress(OSError):  # if not allowed, the thread keeps its priority
         niceness = os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(niceness, 19))
 

@@ -27,15 +27,15 @@ _PERIODS_KEPT = 6 * 60 * 6
 _LATENCIES_KEPT = 2000
 _BASELINE_SAMPLES = 300
 _CONFIDENCE = 0.99
-_ODDS = 2.0  # the change that is found soonest: twice, or half, the usual odds
-_ALARM = log(100_000)  # so many samples, at least, between two false alarms on average
+_ODDS = 2.0  # the change that is detected soonest: twice, or half, the usual odds
+_ALARM = log(100_000)  # at least this many samples between two false alarms on average
 
 
 @dataclass
 class Period:
     """Ten seconds of the service. `decision` is the mean over the samples; latencies are in seconds.
 
-    Latencies of recognition stand apart from those of all requests, pages among them.
+    `latency_*` are those of all requests, `recognition_*` those of requests to recognize only.
     """
 
     at: float
@@ -64,9 +64,9 @@ class Period:
 
 
 class Metrics:
-    """Metrics of one process; where there are several workers, Prometheus gets the sum over all.
+    """Metrics of one process; with several workers, Prometheus gets the sum over all.
 
-    The library does that where PROMETHEUS_MULTIPROC_DIR names a folder, which the server sees to.
+    The library sums them if PROMETHEUS_MULTIPROC_DIR names a folder; the server sets this variable.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Metrics:
             "openworld_decision", "Decision, positive: known.", buckets=_DECISIONS, registry=self._registry
         )
         self._drift = self._gauge(
-            "openworld_decision_drift", "Mean decision of the latest samples less the long-run mean."
+            "openworld_decision_drift", "Mean decision of the latest samples minus the long-run mean."
         )
         self._alarm = self._gauge(
             "openworld_drift_alarm", "1: more unknown samples than usual, -1: fewer, 0: as usual."
@@ -228,8 +228,8 @@ class DriftTest:
     The first samples of a version set the usual share; a new version answers differently, so it starts over.
     Each test adds up the log likelihood ratio of doubled or halved odds against the usual ones, never below
     0, and raises the alarm at log(100,000): on average 100,000 samples or more pass between false alarms
-    (Lorden, 1971). As the usual share is an estimate, the end of its 99 % interval that is nearer to the
-    change stands for it. The alarm ends when the sum is back at 0.
+    (Lorden, 1971). The usual share is an estimate, so the test uses the end of its 99 % interval that is
+    nearer to the change. The alarm ends when the sum is back at 0.
     """
 
     def __init__(self) -> None:

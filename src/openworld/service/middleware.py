@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_NOT_LOGGED = ("/v1/recognize", "/health", "/ready", "/metrics", "/static")  # they come by the thousand
+_NOT_LOGGED = ("/v1/recognize", "/health", "/ready", "/metrics", "/static")  # too many
 
 
 _SAMPLES = ("/v1/recognize", "/v1/learn", "/v1/import", "/try/")  # where samples are sent, which may be large
@@ -56,7 +56,7 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-SMALL_BODY = 1 << 16  # bytes that are parsed in a moment, whatever they are
+SMALL_BODY = 1 << 16  # bytes that are parsed quickly, whatever they are
 
 
 class Observation:
@@ -107,7 +107,7 @@ class Protection:
     ----------
     app : ASGI application
     hosts : iterable of str, or None
-        Names in the Host header that are answered to; None for any. Without the check, a page of another
+        Names in the Host header that are allowed; None for any. Without the check, a page of another
         site whose name is made to point to this machine could read everything (DNS rebinding).
     max_body : int
         Bytes.
@@ -143,7 +143,7 @@ class Protection:
             )
         if scope["method"] not in _SAFE_METHODS and _is_cross_site(headers, host):
             return HTTPException(403, "Requests from other sites are refused.")
-        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # PostgreSQL takes no text with one
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # PostgreSQL cannot store it
             return HTTPException(400, "The address has a NUL character.")
         if (_content_length(headers) or 0) > self._max_body:
             return too_large(self._max_body)
@@ -151,13 +151,13 @@ class Protection:
 
 
 def _content_length(headers: dict[bytes, bytes]) -> int | None:
-    """Return the length of the body that the headers tell; None if they tell none."""
+    """Return the length of the body according to the headers; None if they have none."""
     digits = headers.get(b"content-length", b"").lstrip(b"0")  # Python refuses to read thousands of digits
     return int(digits) if digits.isdigit() else 0 if b"content-length" in headers else None
 
 
 def _is_cross_site(headers: dict[bytes, bytes], host: str) -> bool:
-    """Return whether a browser says that another site made the request. Programs say nothing."""
+    """Return whether the headers of a browser say that another site made the request."""
     if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
         return True
     origin = headers.get(b"origin")

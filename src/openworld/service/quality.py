@@ -23,7 +23,7 @@ from openworld.store.pool import count_answers
 from openworld.store.records import RANDOM, PoolFilter
 from openworld.store.samples import POOL, Features, features_of, find
 
-_NEWEST = 2000  # samples of a kind that a preview looks at
+_NEWEST = 2000  # at most so many samples of each kind are counted in a preview
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class Quality:
 class Confusion:
     """How often a class and another one (None: unknown) were confused, by reviews.
 
-    `taken_for_it` samples of the other were called this class, `called_other` of this class the other.
+    `taken_for_it` counts the samples of the other class that were called this one, `called_other` the samples
+    of this class that were called the other.
     """
 
     other: str | None
@@ -91,7 +92,7 @@ class RecognizedSamples:
         self._log, self._labels = log, labels
 
     def counts(self) -> dict[str, int]:
-        """Count the kept samples of each class, most first."""
+        """Count the kept samples of each class, largest count first."""
         with self._log.database.read() as connection:
             found = count_answers(connection)
         return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
@@ -128,7 +129,7 @@ class RecognizedSamples:
         found: dict[int, str | None] = {}
         for payload in self._payloads():
             for sample, label in zip(payload["samples"], payload["labels"], strict=True):
-                found.pop(sample, None)  # a later review counts, and comes later
+                found.pop(sample, None)  # only the latest review of a sample counts
                 found[sample] = label
         return dict(list(found.items())[-limit:])
 
@@ -249,7 +250,7 @@ class OperatingPoints:
         )
 
     def move(self, objective: str, who: str) -> EventOutcome:
-        """Move the operating point to where an objective asks for, as an event that can be undone."""
+        """Change the objective of the operating point, as an event that can be undone."""
         wanted = str(_parsed_objective(objective))
         with self._log.exclusive():
             with self._log.model.reading() as (model, version):

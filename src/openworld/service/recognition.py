@@ -78,7 +78,7 @@ class RecognitionResult:
 
     @cached_property
     def _columns(self) -> tuple[list[Any], ...]:
-        """The judgement as plain values: to take them out of the arrays one by one takes longer."""
+        """The judgement as plain values: converting whole arrays is faster than reading single elements."""
         judged = self.judgement
         arrays = (judged.decision, judged.membership, judged.nearest, judged.distances, judged.memberships)
         return tuple(array.tolist() for array in arrays)
@@ -206,7 +206,7 @@ class PoolWriter:
 
     def __init__(self, database: Database, settings: WorldSettings) -> None:
         self._database, self._settings = database, settings
-        self._n_kept = _RECOGNIZED_BETWEEN_DELETIONS  # so that the first one looks for old samples
+        self._n_kept = _RECOGNIZED_BETWEEN_DELETIONS  # so that the first batch triggers a deletion
         self._n_previews = 0
         self._orders: queue.SimpleQueue[_WriteOrder | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="openworld-pool", daemon=True)

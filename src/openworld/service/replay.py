@@ -82,7 +82,7 @@ def model_events(headers: Sequence[EventHeader]) -> list[int]:
     """Return the events in effect that make the model, ascending.
 
     A rollback to a version brings back the events that were in effect then, whatever was undone before it;
-    undoing the rollback returns to where one was.
+    undoing the rollback restores the events that were in effect before it.
     """
     by = undone_by(headers)
     start = max(

@@ -53,7 +53,7 @@ class Replicas:
         return self._database.advisory_lock(name)
 
     def lead(self, job: str) -> AbstractContextManager[bool]:
-        """Give whether this server does a background job for all of them; it does until the block ends."""
+        """Yield whether this server leads a background job for all of them; it leads until the block ends."""
         return self._database.advisory_lock(job, wait=False, idle_milliseconds=0)
 
     def shared(self, name: str) -> bytes | None:
@@ -78,7 +78,7 @@ class Replicas:
                 notification = subscription.get(_POLL_SECONDS)
                 if notification is None or not notification.here:
                     continue
-                # That there is an event is enough: the others read it from the log.
+                # The payload is not needed: the others read the event from the log.
                 data = {} if notification.kind == "event" else notification.data
                 try:
                     self._channel.send(Message(notification.kind, data))

@@ -33,9 +33,9 @@ _logger = logging.getLogger("openworld.service")
 
 @dataclass(frozen=True)
 class Rescored:
-    """What the whole pool judged by a version has changed: how many samples left it, how many returned.
+    """Counts of samples that left the pool and that returned to it when a version judged the whole pool.
 
-    The counts include those of the versions since the pool was judged as a whole before.
+    They include the versions since the whole pool was judged before.
     """
 
     model_version: int

@@ -48,7 +48,7 @@ class RecognizeBody(_Samples):
         json_schema_extra={"examples": [{"vectors": [[0.1, 0.2, 0.7]], "remember": False, "nearest": 3}]}
     )
 
-    remember: bool = Field(True, description="Put the unknown into the pool.")
+    remember: bool = Field(True, description="Store the unknown samples in the pool.")
     nearest: int = Field(5, ge=0, le=50, description="Nearest classes in each answer.")
 
 
@@ -235,7 +235,7 @@ class RecognizedSample(BaseModel):
     membership: float = Field(description="Of the class that decides, from 0 to 1.")
     distance: float | None = Field(description="To the nearest class; null while there is none.")
     nearest: list[NearClass] = Field(description="The nearest classes, nearest first.")
-    sample_id: int | None = Field(description="Of the sample in the pool, where it went there.")
+    sample_id: int | None = Field(description="The id of the sample in the pool, if it was stored there.")
 
 
 class RecognizeResponse(BaseModel):
@@ -351,11 +351,11 @@ class PeriodInfo(BaseModel):
     at: float = Field(description="The beginning, in seconds since 1970.")
     samples: int
     unknown: int
-    decision: float = Field(description="The mean over the samples; a drift calls for a look.")
+    decision: float = Field(description="The mean over the samples; if it drifts, the samples change.")
     requests: int
     failed: int
     latency_p50: float = Field(description="Seconds.")
     latency_p99: float = Field(description="Seconds.")
-    recognition_p50: float = Field(description="Seconds, of requests to recognize alone.")
-    recognition_p99: float = Field(description="Seconds, of requests to recognize alone.")
+    recognition_p50: float = Field(description="Seconds, of requests to recognize only.")
+    recognition_p99: float = Field(description="Seconds, of requests to recognize only.")
     model_version: int

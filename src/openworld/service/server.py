@@ -37,8 +37,8 @@ from openworld.service.validation import Refused
 from openworld.service.world import World
 
 _SECONDS_TO_FINISH = 10
-# uvicorn kills a worker that does not answer it for so long. By default, 5 seconds, a busy machine never gets
-# to the end of the imports of a worker.
+# uvicorn kills a worker that does not answer for this long. With its default of 5 seconds, a worker on a busy
+# machine never gets to the end of its imports.
 _SECONDS_TO_ANSWER = 120
 # Longer than clients keep an idle connection (httpx: 5 seconds): if both ends close it at the same moment, a
 # request that the client has just sent is lost.
@@ -48,7 +48,7 @@ _ARENAS = 1
 _M_ARENA_MAX = -8  # from malloc.h
 HEADER_SECONDS = 20.0  # from the first byte, or from connecting, until the headers are there
 BODY_SECONDS = 60.0  # between two pieces of a body, and for all of it,
-BYTES_PER_SECOND = 500  # beside a second for so many bytes
+BYTES_PER_SECOND = 500  # plus a second for so many bytes
 HEADER_BYTES = 1 << 16
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 

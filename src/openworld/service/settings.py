@@ -148,7 +148,7 @@ class ServiceSettings(BaseSettings):
     clustering: bool = Field(True, description="Cluster the pool in the background.")
     clustering_seconds: float = Field(5.0, gt=0, description="Shortest time between two clusterings.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least level that is logged."
+        "info", description="Lowest level that is logged."
     )
     log_format: Literal["json", "console"] = Field("json", description="Format of the log.")
 

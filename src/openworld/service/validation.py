@@ -32,10 +32,10 @@ class Conflict(RuntimeError):
 
 
 def check_name(value: str, what: str = "A label") -> str:
-    """Return a name in its one spelling, or say why it cannot be one.
+    """Return a name in its normalized spelling, or raise `Refused` with the reason why it cannot be a name.
 
-    Unicode is composed (NFC) and each run of spaces is one space, none around the name: two names that look
-    the same are the same.
+    Unicode is composed (NFC), each run of spaces becomes one space, and spaces around the name are removed,
+    so that two names that look the same are the same.
     """
     if any(category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in value.strip()):
         raise Refused(f"{what} cannot contain line breaks or control characters.")

@@ -64,7 +64,8 @@ class World:
             The first model of a new database; labels that are numbers become texts. An existing database
             refuses any other than its own; a function is called for a new database only.
         alone : bool, default=True
-            Refuse an SQLite file that another process has opened so. Without it, to read beside a server.
+            Refuse an SQLite file that another process has opened with `alone`. Use False to read a database
+            that a server has open.
         """
         return cls(url, base_model, settings, alone)
 

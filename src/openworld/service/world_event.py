@@ -1,4 +1,4 @@
-"""What an event is, and what it can be applied to.
+"""The base class of events, and the label targets that they are applied to.
 
 An event changes a model, labels and clusters. Labels have several forms, each a `LabelTarget`: the tables of
 the store, and the projections here, which are computed from events.

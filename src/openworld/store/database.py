@@ -173,7 +173,7 @@ class Database:
                 command.upgrade(config, "head")
             except CommandError as error:
                 raise ValueError(
-                    f"These tables are not of this version of openworld, nor of an older one: {error}"
+                    f"These tables are from a newer version of openworld, or from another program: {error}"
                 ) from error
 
     @contextmanager

@@ -102,7 +102,7 @@ class SqliteFile:
             holder = file.read().strip() or "unknown"
             file.close()
             raise StorageError(
-                f"{self._path} is in use by another openworld process (number {holder}): an SQLite database "
+                f"{self._path} is in use by another openworld process (id {holder}): an SQLite database "
                 "has one server. Stop that one, or use PostgreSQL for several."
             ) from None
         file.truncate()

@@ -109,7 +109,7 @@ async def recognize_images(
     service: Service,
     person: Viewer,
     request: Idempotent,
-    remember: Annotated[bool, Query(description="Put the unknown into the pool.")] = True,
+    remember: Annotated[bool, Query(description="Store the unknown samples in the pool.")] = True,
     nearest: Annotated[int, Query(ge=0, le=50)] = 5,
 ) -> Response:
     """Recognize pictures, with a model that was fitted on pictures."""

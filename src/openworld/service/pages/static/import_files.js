@@ -74,7 +74,7 @@ function inBatches(files) {
   return batches;
 }
 
-/** Send some files and report what the server says while it reads them; return its last word. */
+/** Send some files and report what the server says while it reads them; return its last line. */
 async function importBatch(files, report) {
   const body = new FormData();
   for (const file of files) body.append("files", file, file.name);

@@ -58,7 +58,7 @@ export const CHANGING_COMMANDS = new Set(["confirm", "dismiss", "divide", "merge
 
 const CONTROLS = ["#label-form input", "#label-form button", ...[...CHANGING_COMMANDS].map(name => `[data-do=${name}]`)].join();
 
-/** Allow or refuse what changes something, by button and by key. */
+/** Disable or enable the commands that change something: their buttons and their keys. */
 export function lock(locked) {
   document.body.toggleAttribute("data-locked", locked);
   for (const control of document.querySelectorAll(CONTROLS)) control.disabled = locked;

@@ -6,7 +6,7 @@ const PAUSE = 300, LOOK_AGAIN = 2000, LEAVING = 10000;
 
 let timer = null, refreshing = null, left = -Infinity, asked = false;
 
-/** Tell the parts of the page that show a state, at most some times a second. */
+/** Tell the parts of the page that show a state, at most a few times a second. */
 function soon(...names) {
   clearTimeout(timer);
   timer = setTimeout(() => {
@@ -53,7 +53,7 @@ function refreshClusters() {
   const importing = document.querySelector("#import-progress:not([hidden])");  // a reload would end it
   const listed = document.querySelector("#grid[data-kind=clusters], main > .empty") && location.pathname === "/" && !importing;
   const busy = document.querySelector('#grid [aria-selected="true"], .toast, dialog[open], input:focus');
-  const leaving = performance.now() - left < LEAVING;  // a reload would cancel the way to the next page
+  const leaving = performance.now() - left < LEAVING;  // a reload would cancel the navigation
   clearTimeout(refreshing);
   if (listed && (leaving || (!asked && (busy || scrollY > 100)))) refreshing = setTimeout(refreshClusters, LOOK_AGAIN);
   else if (listed) location.reload();

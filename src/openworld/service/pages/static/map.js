@@ -112,7 +112,7 @@ export function mapPage(canvas) {
     if (hovered === id) hover.innerHTML = part;
   }
 
-  /** Paint the dots aside, once for each change, so that a lasso moves fluently over any number of them. */
+  /** Paint the dots on a hidden canvas, once for each change, so that a lasso moves smoothly over any number of them. */
   function paint() {
     const context = dotted.getContext("2d"), scale = devicePixelRatio;
     [dotted.width, dotted.height] = [canvas.width, canvas.height];

@@ -54,7 +54,7 @@ async function sendAll() {
     store(waiting().map(other => (other.id === next.id ? next : other)));
     announce("sending", next);
     const answer = await post(next);
-    if (Date.now() - left < LEAVING) { // the next page asks again: it may have been made before the answer
+    if (Date.now() - left < LEAVING) { // the next page sends it again: it may have been rendered before the answer
       timer = setTimeout(send, LEAVING); // unless this page stays
       return;
     }

@@ -73,7 +73,7 @@ async function show(outcome, body, until = Date.now() + SHOWN) {
   }
 }
 
-/** What the words need of a request; of reviews that all say the same, their label: null for unknown. */
+/** The fields of a request that its message needs. Reviews that all say the same have one label, null for unknown. */
 function messageFields(body) {
   const { label, into, objective, reviews = [] } = body ?? {};
   const labels = new Set(reviews.map(review => (review.unknown ? null : review.label)));
@@ -134,7 +134,7 @@ async function rewind(kind, event) {
   return submit(asked, location.pathname + location.search);
 }
 
-/** Show what is being sent, errors, and outcomes that no part of the page waits for: also of the page before. */
+/** Show what is being sent, errors, and outcomes that no part of the page waits for, such as those of the previous page. */
 export function watch() {
   document.addEventListener("outbox:sending", ({ detail: { background, late, title } }) => {
     if (background && !late)

@@ -43,7 +43,7 @@ export function askName(form) {
     else location.reload();
   });
   form.querySelector("[type=button]").addEventListener("click", () => {
-    document.cookie = "openworld_no_name=1; path=/; max-age=31536000; SameSite=Lax"; // read by the server: no part moves as a page loads
+    document.cookie = "openworld_no_name=1; path=/; max-age=31536000; SameSite=Lax"; // read by the server, so that the layout does not shift
     form.hidden = true;
   });
 }

@@ -1,4 +1,4 @@
-// How large the pictures of a grid are: as the person last chose.
+// The size of the pictures in a grid, as the person last chose it.
 
 const KEY = "openworld.tile";
 

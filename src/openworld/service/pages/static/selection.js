@@ -1,6 +1,6 @@
-// Selecting things in a grid as in a file manager. "All" is kept as such, so a cluster of any size is one bit.
+// Selecting things in a grid as in a file manager. "All" is one flag, whatever the size of the cluster.
 
-const FAR = 6; // pixels that make a drag of a click
+const FAR = 6; // pixels after which a click is a drag
 
 export class Selection {
   constructor(grid) {
@@ -52,7 +52,7 @@ export class Selection {
     this.changed();
   }
 
-  /** Take selected items away, as what was asked about them is being done; `count` of the group in all. */
+  /** Mark items as waiting for the answer to a request, and deselect them; `count` is their number in the group. */
   sent(items, count) {
     const at = this.items.indexOf(items[0]);
     for (const item of items) item.classList.add("waits");
@@ -60,7 +60,7 @@ export class Selection {
     this.focus(this.items[Math.min(at, this.items.length - 1)]);
   }
 
-  /** Put back what was sent: it was refused, or canceled. */
+  /** Put the waiting items back: their request was refused or canceled. */
   restore() {
     const items = [...this.grid.querySelectorAll(".waits")];
     for (const item of items) item.classList.remove("waits");

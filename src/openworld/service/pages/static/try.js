@@ -101,7 +101,7 @@ function drawing(canvas) {
   });
 }
 
-/** Draw a picture as ink: what differs from its paper, which is the brightness of its corner. */
+/** Draw a picture as ink: the difference from its paper, which has the brightness of its corner. */
 function inkOf(bitmap, context) {
   const { width, height } = context.canvas, scale = Math.min(width / bitmap.width, height / bitmap.height);
   const [w, h] = [bitmap.width * scale, bitmap.height * scale];

@@ -106,7 +106,7 @@ export function workbench(grid, openDialog) {
   box.ask();
   selection.current?.focus({ preventScroll: true });
 
-  /** Show the current sample closely, or one some steps on. */
+  /** Show the details of the current sample, or of the one that is `steps` further. */
   async function look(steps = 0) {
     const items = selection.items, at = items.indexOf(selection.current);
     if (!items[at + steps]) return;
