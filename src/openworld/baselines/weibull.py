@@ -82,14 +82,14 @@ def fit_weibull(values: ArrayLike) -> Weibull:
     return Weibull((1 / inverse_shape[..., 0])[()], scale[..., 0][()])
 
 
-def fit_upper_tail(values: ArrayLike, translation: float = 1.0) -> Weibull:
-    """Fit tails of large values, shifted so that the smallest value of each is `translation`.
+def fit_upper_tail(values: ArrayLike) -> Weibull:
+    """Fit tails of large values, shifted so that the smallest value of each is 1.
 
-    This is the shift of libMR (Scheirer et al. 2011), where the translation is 1. It allows scores of any
-    sign; the location shifts the fitted distribution back.
+    This is the shift of libMR (Scheirer et al. 2011). It allows scores of any sign; the location shifts the
+    fitted distribution back.
     """
     tails = np.asarray(values, dtype=np.float64)
-    location = np.nanmin(tails, axis=-1) - translation
+    location = np.nanmin(tails, axis=-1) - 1
     fitted = fit_weibull(tails - location[..., None])
     return Weibull(fitted.shape, fitted.scale, location)
 
