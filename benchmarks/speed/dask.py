@@ -36,7 +36,7 @@ def steps(recognizer: Any, stream: Any, engine: Any) -> Iterator[tuple[str, Call
         state["sample"] = draw(stream, engine, state["counts"])
 
     def choose() -> None:
-        state["start"] = recognizer.fit(*state["sample"]).without_classes()
+        state["start"] = recognizer.fit(state["sample"].X, state["sample"].y).without_classes()
 
     def sum_up() -> None:
         state["model"] = learn(state["start"], stream, engine).model

@@ -92,7 +92,8 @@ def open_samples(
     WrongExtractor
         If the data need another extractor than the model's.
     """
-    columns, extraction = _for_model(model, columns or Columns()), extraction or Extraction()
+    columns = replace(_for_model(model, columns or Columns()), one_class=label is not None)
+    extraction = extraction or Extraction()
     source = None if _is_address(data) else as_source(data, columns=columns)
     if source is None:
         stream = open_stream(data, columns=columns, label=label)
@@ -192,6 +193,8 @@ class ItemPart:
         Whether any item of the stream has a label.
     need_labels : bool
         Whether items without a label are skipped.
+    grouped : bool
+        Whether items of the stream may have a group.
     extraction : Extraction
     source : _SharedSource
     """
@@ -203,6 +206,7 @@ class ItemPart:
     label: str | None
     labeled: bool
     need_labels: bool
+    grouped: bool
     extraction: Extraction = field(repr=False)
     source: _SharedSource = field(repr=False)
     side_by_side: ClassVar[bool] = False  # extraction of one part uses all cores
@@ -255,12 +259,14 @@ class ItemPart:
     def _batch(self, numbered: Sequence[tuple[int, Item]], found: Extracted, n_unlabeled: int) -> Batch:
         """Return extracted features as a batch; `found` has positions in `numbered`."""
         ids = [numbered[i][1].id for i in found.positions]
+        groups = np.array([numbered[i][1].group or "" for i in found.positions], dtype=str)
         return Batch(
             found.X,
             np.array([label or "" for label in found.labels], dtype=str) if self.labeled else None,
             np.array([numbered[i][0] for i in found.positions], dtype=np.int64),
             found.names,
             ids if any(id is not None for id in ids) else None,
+            groups if self.grouped else None,
             [(failure.name, failure.reason) for failure in found.failures],
             n_unlabeled,
             found.seconds,
@@ -334,6 +340,7 @@ def _item_stream(
             label,
             labeled,
             need_labels,
+            source.grouped or shared.columns.group is not None,
             options,
             shared,
         )

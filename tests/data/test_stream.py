@@ -51,6 +51,7 @@ def test_take_and_join_are_each_other_reversed() -> None:
         np.array([0, 2, 3, 5]),
         ["p", "q", "r", "s"],
         [1, 2, 3, 4],
+        np.array(["g", "", "h", "g"]),
         [("t", "broken")],
         2,
         {"reading": 1.0},
@@ -59,7 +60,7 @@ def test_take_and_join_are_each_other_reversed() -> None:
     first = whole.take(np.array([True, True, False, False]))
     last = whole.take(np.array([False, False, True, True]))
     joined = Batch.joined([first, last])
-    for name in ("X", "y", "rows", "names", "ids"):
+    for name in ("X", "y", "rows", "names", "ids", "groups"):
         assert np.array_equal(getattr(joined, name), getattr(whole, name)), name
     assert joined.failures == 2 * whole.failures  # both parts list what was skipped
     assert joined.seconds == {"reading": 2.0}

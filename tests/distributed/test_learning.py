@@ -59,7 +59,8 @@ def test_fit_chooses_on_a_sample_and_learns_from_all(
 ) -> None:
     monkeypatch.setattr(sampling.draw, "__defaults__", (400,))
     learned = fit(OpenWorldRecognizer(n_lifted=0), stream, held_in_memory=0)
-    first = OpenWorldRecognizer(n_lifted=0).fit(*sampling.draw(stream, LOCAL, Counter(data[1].tolist()), 400))
+    drawn = sampling.draw(stream, LOCAL, Counter(data[1].tolist()), 400)
+    first = OpenWorldRecognizer(n_lifted=0).fit(drawn.X, drawn.y)
     assert learned.model.metric_.representation_.is_same(first.metric_.representation_)
     whole = (first.without_classes()).partial_fit(*data)  # the same representation, everything at once
     assert close(learned.model.statistics_, whole.statistics_)

@@ -33,6 +33,7 @@ def test_of_very_many_classes_a_thousand_are_drawn(tmp_path: Path) -> None:
     stream = open_stream(tmp_path / "x.npy", part_bytes=1000 * 8)
     counts = sampling.class_counts(stream, LOCAL)
     assert counts == Counter(y.tolist())
-    _, drawn = sampling.draw(stream, LOCAL, counts)
+    drawn = sampling.draw(stream, LOCAL, counts).y
+    assert drawn is not None
     assert len(np.unique(drawn)) == sampling.CLASSES
     assert set(Counter(drawn.tolist()).values()) == {2}  # all of each

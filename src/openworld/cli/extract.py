@@ -11,6 +11,7 @@ import typer
 from openworld.cli.options import (
     CacheOption,
     ExtractorOption,
+    GroupColumnOption,
     IdColumnOption,
     JsonOption,
     LabelColumnOption,
@@ -37,13 +38,17 @@ def extract(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The .npz file to write: arrays X, y, names and extractor."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The .npz file to write: arrays X, y, names and extractor, and groups if there are any.",
         ),
     ],
     extractor: ExtractorOption = None,
     label_column: LabelColumnOption = None,
     text_column: TextColumnOption = None,
     id_column: IdColumnOption = None,
+    group_column: GroupColumnOption = None,
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
     cache: CacheOption = True,
@@ -65,7 +70,7 @@ def extract(
     stream = open_data(
         data,
         extraction=as_extraction(extractor, on_error, workers, cache),
-        columns=as_columns(label_column, None, text_column, id_column, Missing.error),
+        columns=as_columns(label_column, None, text_column, id_column, Missing.error, group_column),
     )
     if stream.source is None:
         raise DataError(f"{data} already holds vectors: there is nothing to extract.")
@@ -121,6 +126,7 @@ def _write(output: Path, stream: Stream, batch: Batch) -> None:
         "y": batch.y,
         "names": batch.names,
         "ids": batch.ids,
+        "groups": batch.groups,
         "is_test": None if is_test is None else [is_test(name) for name in batch.names or []],
         "extractor": json.dumps(stream.extractor),
     }

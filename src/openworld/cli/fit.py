@@ -14,6 +14,7 @@ from openworld.cli.options import (
     DaskOption,
     ExtractorOption,
     FeatureColumnsOption,
+    GroupColumnOption,
     IdColumnOption,
     JsonOption,
     LabelColumnOption,
@@ -104,6 +105,7 @@ def fit(
     feature_columns: FeatureColumnsOption = None,
     text_column: TextColumnOption = None,
     id_column: IdColumnOption = None,
+    group_column: GroupColumnOption = None,
     missing: MissingOption = Missing.error,
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
@@ -125,16 +127,19 @@ def fit(
     from openworld.cli.fit_report import FitReport
     from openworld.cli.pipeline import learn_to_file, open_data, require_folder
     from openworld.distributed import fit as fit_to
+    from openworld.distributed import takes_groups
     from openworld.model_file import save
 
     unfitted = _unfitted(recognizer, tau, components, objective)
+    if group_column is not None and not takes_groups(unfitted):
+        raise ValueError(f"--group-column has no meaning for {recognizer}; it is for openworld.")
     require_folder(output, report)
     if report is not None:
         need("jinja2", extra="evaluate")
     stream = open_data(
         data,
         extraction=as_extraction(extractor, on_error, workers, cache),
-        columns=as_columns(label_column, feature_columns, text_column, id_column, missing),
+        columns=as_columns(label_column, feature_columns, text_column, id_column, missing, group_column),
         need_labels=True,
     )
     learned = learn_to_file(fit_to, unfitted, stream, output, dask=dask, cache=cache)

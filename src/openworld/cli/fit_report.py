@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from openworld.evaluation.self_check import SelfCheck
 
 _SHOWN = 5
+_MANY_COPIES = 0.2  # share of the samples
 
 
 class FitReport:
@@ -38,10 +39,11 @@ class FitReport:
         self.stream = stream
         self.batch: Batch = learned.whole or sample_of(stream, MOST_SAMPLES)
         assert self.batch.y is not None
-        self.data: DataCheck = check_data(self.batch.X, self.batch.y)
+        groups = self.batch.groups
+        self.data: DataCheck = check_data(self.batch.X, self.batch.y, groups=groups)
         with Progress("Checking on held-out samples") as progress:
             self.check: SelfCheck | None = self_check(
-                recognizer, self.batch.X, self.batch.y, progress=progress.update
+                recognizer, self.batch.X, self.batch.y, groups=groups, progress=progress.update
             )
 
     def print(self) -> None:
@@ -57,7 +59,8 @@ class FitReport:
         """Say what to expect of the model."""
         check = self.check
         if check is None:
-            return ["Self-check: not possible, as fewer than two classes have two samples."]
+            what = "samples" if self.batch.groups is None else "groups"
+            return [f"Self-check: not possible, as fewer than two classes have two {what}."]
         known = (
             f"Self-check on {plural(check.n_samples, 'held-out sample')} of "
             f"{plural(check.n_classes, 'class', 'classes')}: {check.right:.0%} named right, "
@@ -110,6 +113,12 @@ class FitReport:
             found.append(f"{plural(alone, 'class has', 'classes have')} a single sample: give at least 5.")
         for a, b in self.data.copies[:_SHOWN]:
             found.append(f"the same {self.stream.noun} is in two classes: {self.name(a)} and {self.name(b)}.")
+        if self.data.copies_within > _MANY_COPIES:
+            found.append(
+                f"{self.data.copies_within:.0%} of the samples have an exact copy in their own class. Copies "
+                "make the threshold too strict: remove them, or with the recognizer openworld name groups of "
+                "copies with --group-column."
+            )
         if self.stream.extractor is None:
             found += [
                 f"{self.feature(i)} has nearly all of the variance. Is it an id, a date or in another unit?"

@@ -11,6 +11,7 @@ from openworld.cli.options import (
     CacheOption,
     DaskOption,
     ExtractorOption,
+    GroupColumnOption,
     IdColumnOption,
     JsonOption,
     LabelColumnOption,
@@ -51,6 +52,7 @@ def learn(
     label_column: LabelColumnOption = None,
     text_column: TextColumnOption = None,
     id_column: IdColumnOption = None,
+    group_column: GroupColumnOption = None,
     missing: MissingOption = Missing.error,
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
@@ -76,15 +78,20 @@ def learn(
         with_objective,
     )
     from openworld.distributed import learn as learn_from
+    from openworld.distributed import takes_groups
 
     target = output or model
     require_folder(target)
     recognizer = with_objective(load_model(model), objective)
+    if group_column is not None and not takes_groups(recognizer):
+        raise ValueError(
+            f"--group-column has no meaning for a {type(recognizer).__name__}; it is for models of openworld."
+        )
     stream = open_data(
         data,
         model=recognizer,
         extraction=as_extraction(extractor, on_error, workers, cache),
-        columns=as_columns(label_column, None, text_column, id_column, missing),
+        columns=as_columns(label_column, None, text_column, id_column, missing, group_column),
         label=label,
         need_labels=True,
     )

@@ -141,6 +141,16 @@ IdColumnOption = Annotated[
         rich_help_panel=TABLES,
     ),
 ]
+GroupColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--group-column",
+        metavar="COLUMN",
+        help="Column with the same value in near copies: a burst, the frames of a video, augmented copies. "
+        "In a folder of pictures, folder: each sub-folder of a class is a group.",
+        rich_help_panel=TABLES,
+    ),
+]
 MissingOption = Annotated[
     Missing,
     typer.Option(
@@ -153,13 +163,18 @@ MissingOption = Annotated[
 
 
 def as_columns(
-    label: str | None, features: str | None, text: str | None, id: str | None, missing: Missing
+    label: str | None,
+    features: str | None,
+    text: str | None,
+    id: str | None,
+    missing: Missing,
+    group: str | None = None,
 ) -> Columns:
     """Return the options for the columns of a table as one object."""
     from openworld.data.columns import Columns
 
     names = None if features is None else tuple(name.strip() for name in features.split(","))
-    return Columns(label, names, text, id, missing.value)
+    return Columns(label, names, text, id, group, missing.value)
 
 
 def as_extraction(extractor: str | None, on_error: OnError, workers: int | None, cache: bool) -> Extraction:

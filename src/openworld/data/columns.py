@@ -1,4 +1,4 @@
-"""Roles of the columns of a table: label, features, text, id."""
+"""Roles of the columns of a table: label, features, text, id, group."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ class Columns:
         By default `text` or `sentence`.
     id : str or None
         A column that identifies the samples and is returned with the answers.
+    group : str or None
+        A column with the same value in samples that are near copies of each other. In a folder of pictures,
+        "folder": the pictures of one sub-folder of a class are a group.
     missing : {"error", "drop", "mean"}
         What to do about missing feature values: raise an error, drop the sample, or use the mean of the
         column.
@@ -44,16 +47,20 @@ class Columns:
     text_wins : bool
         Whether to use the texts of a table that has texts and numbers. Otherwise such a table is an error
         unless `text` or `features` says which to use.
+    one_class : bool
+        Whether all samples are of one class, so that the first sub-folder of a picture is not its class.
     """
 
     label: str | None = None
     features: tuple[str, ...] | None = None
     text: str | None = None
     id: str | None = None
+    group: str | None = None
     missing: Missing = "error"
     means: tuple[float, ...] | None = None
     of_model: bool = False
     text_wins: bool = False
+    one_class: bool = False
 
     def label_of(self, place: object, names: Sequence[str]) -> str | None:
         """Return the label column, or None. A column that the user named must exist."""
@@ -67,21 +74,37 @@ class Columns:
             require(place, names, [self.id], "--id-column")
         return self.id
 
+    def group_of(self, place: object, names: Sequence[str]) -> str | None:
+        """Return the group column, or None if the user named none."""
+        if self.group is not None:
+            require(place, names, [self.group], "--group-column")
+        return self.group
+
     def roles(self, place: object, names: Sequence[str]) -> Roles:
         """Assign a role to each column of a table of numbers."""
         label, id = self.label_of(place, names), self.id_of(place, names)
-        others = [name for name in names if name not in (label, id)]
+        group = self.group_of(place, names)
+        others = [name for name in names if name not in (label, id, group)]
         if self.features is not None:
-            option = "" if self.of_model else "--feature-columns"
-            require(place, names, self.features, option)
-            wanted = set(self.features)
-            return Roles(list(self.features), label, id, [name for name in others if name not in wanted])
+            self._check_features(place, names)
+            ignored = [name for name in others if name not in set(self.features)]
+            return Roles(list(self.features), label, id, group, ignored)
         features = [name for name in others if not looks_like_id(name)]
         if not features and others:
             features, others = others, []  # if all columns look like ids, they are features
         if not features:
             raise DataError(f"{place} has no feature columns. {listed(names)}")
-        return Roles(features, label, id, [name for name in others if name not in features])
+        return Roles(features, label, id, group, [name for name in others if name not in features])
+
+    def _check_features(self, place: object, names: Sequence[str]) -> None:
+        """Raise DataError if a named feature does not exist, or is the group."""
+        require(place, names, self.features or (), "" if self.of_model else "--feature-columns")
+        if self.group is not None and self.group in (self.features or ()):
+            whose = "of the model" if self.of_model else "in --feature-columns"
+            raise DataError(
+                f'{place}: column "{self.group}" is a feature {whose}, so it cannot be the group. '
+                "Use another --group-column."
+            )
 
 
 @dataclass(frozen=True)
@@ -91,6 +114,7 @@ class Roles:
     features: list[str]
     label: str | None
     id: str | None
+    group: str | None
     ignored: list[str]
 
 

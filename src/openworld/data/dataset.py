@@ -18,6 +18,7 @@ from openworld.data.letters import Letters, load_letters
 from openworld.data.missing import filled
 from openworld.data.streams import open_stream
 from openworld.data.tables import check_arrays, load_npz
+from openworld.data.values import group_numbers
 
 # The feature sets of the built-in data set.
 LETTERS: dict[str, Callable[[Letters], NDArray[np.float32]]] = {
@@ -124,4 +125,7 @@ def _from_npz(path: Path) -> Dataset:
         raise DataError(f"{path}: needs arrays X and y; it has {', '.join(arrays)}.")
     check_arrays(path, arrays["X"], arrays["y"])
     filled(path, arrays["X"], columns, None, None)
-    return Dataset(path.stem, arrays["X"], arrays["y"], arrays.get("groups"), arrays.get("is_test"))
+    groups = arrays.get("groups")
+    if groups is not None and np.any(groups == ""):  # samples that are groups of their own
+        groups = group_numbers(groups)
+    return Dataset(path.stem, arrays["X"], arrays["y"], groups, arrays.get("is_test"))

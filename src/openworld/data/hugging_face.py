@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from openworld.data.columns import TEXT_COLUMNS, Columns, first_of
 from openworld.data.errors import DataError
 from openworld.data.lines import text_item
-from openworld.data.sources import Item, Source
+from openworld.data.sources import Item, Kind, Source
+from openworld.data.values import as_group
 
 
 def from_hugging_face(dataset: Any, *, columns: Columns | None = None) -> Source:
@@ -33,7 +35,8 @@ def from_hugging_face(dataset: Any, *, columns: Columns | None = None) -> Source
     pictures = [name for name in names if type(features[name]).__name__ == "Image"]
     strings = [name for name in names if getattr(features[name], "dtype", None) in ("string", "large_string")]
     label = wanted.label_of("The data set", names)
-    texts = [name for name in strings if name != label]
+    group = wanted.group_of("The data set", names)
+    texts = [name for name in strings if name not in (label, group)]
     only = texts[0] if len(texts) == 1 else None
     column = wanted.text or (pictures[0] if pictures else first_of(TEXT_COLUMNS, texts) or only)
     if column is None or column not in names:
@@ -46,12 +49,15 @@ def from_hugging_face(dataset: Any, *, columns: Columns | None = None) -> Source
     def items() -> Iterator[Item]:
         for row, record in enumerate(dataset, 1):
             shown = name_of(record[label]) if name_of else None
+            alike = None if group is None else as_group(record[group])
             if pictures:
-                yield _picture(record[column], shown, f"row {row}")
+                yield replace(_picture(record[column], shown, f"row {row}"), group=alike)
             else:
-                yield text_item(record[column] or "", shown, f"row {row}")
+                yield text_item(record[column] or "", shown, f"row {row}", group=alike)
 
-    return Source("the data set", "image" if pictures else "text", len(dataset), items, label is not None)
+    kind: Kind = "image" if pictures else "text"
+    labeled, grouped = label is not None, group is not None
+    return Source("the data set", kind, len(dataset), items, labeled, grouped=grouped)
 
 
 def _label_names(feature: Any) -> Callable[[Any], str | None]:

@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
-from openworld.data.picture_files import picture_names
+from openworld.data.picture_files import groups_by_folder, picture_names
 from openworld.data.sources import Item, Source, read_file
 
 _WORDNET_ID = re.compile(r"n\d{8}")
@@ -47,7 +48,7 @@ def is_layout(folder: Path) -> bool:
     return train.is_dir() and any(_WORDNET_ID.fullmatch(entry.name) for entry in train.iterdir())
 
 
-def open_pictures(folder: Path) -> Source:
+def open_pictures(folder: Path, columns: Columns) -> Source:
     """Return the pictures with their WordNet ids as labels: `train/...`, then `val/...`, then `test/...`.
 
     Pictures of unpublished class are left out. For ILSVRC'12 only the training pictures are used, as in the
@@ -63,13 +64,21 @@ def open_pictures(folder: Path) -> Source:
     if not names:
         raise DataError(f"{folder}: no pictures found in train/.")
 
+    groups, notes = groups_by_folder(folder, names, columns, class_depth=2)
+
     def items() -> Iterator[Item]:
         for name, label in zip(names, labels, strict=True):
-            yield Item(name, label, partial(read_file, folder / name))
+            yield Item(name, label, partial(read_file, folder / name), group=groups.get(name))
 
-    has_test = any(map(_is_test, names))
     return Source(
-        str(folder), "image", len(names), items, labeled=True, is_test=_is_test if has_test else None
+        str(folder),
+        "image",
+        len(names),
+        items,
+        labeled=True,
+        is_test=_is_test if any(map(_is_test, names)) else None,
+        notes=notes,
+        grouped=bool(groups),
     )
 
 

@@ -10,17 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, listed_items
+from openworld.data.values import as_group
 
 TEXT, IMAGE = "text", "image"
 _DATA_URL = "data:"
 
 
-def open_tasks(path: Path) -> Source:
+def open_tasks(path: Path, columns: Columns | None = None) -> Source:
     """Return the tasks of a file as texts or pictures. The label is the first choice of a task.
 
-    The text is in `data.text`, the picture in `data.image` as a data URL; other URLs are not downloaded.
+    The text is in `data.text`, the picture in `data.image` as a data URL; other URLs are not downloaded. A
+    group column is a field of `data`.
     """
     try:
         tasks = json.loads(path.read_bytes())
@@ -34,8 +37,10 @@ def open_tasks(path: Path) -> Source:
     key = next((key for key in (TEXT, IMAGE) if all(isinstance(one.get(key), str) for one in data)), None)
     if key is None:
         raise DataError(f'{path}: every task needs a text in "data.text", or a picture in "data.image".')
+    group = (columns or Columns()).group_of(path, list(dict.fromkeys(name for one in data for name in one)))
+    groups = [None if group is None else as_group(one.get(group)) for one in data]
     items = [
-        Item(_name(one[key], number), _label(task), _reader(key, one[key]))
+        Item(_name(one[key], number), _label(task), _reader(key, one[key]), group=groups[number - 1])
         for number, (task, one) in enumerate(zip(tasks, data, strict=True), 1)
     ]
     return listed_items(str(path), "text" if key == TEXT else "image", items)

@@ -23,7 +23,7 @@ from openworld.data.columns import (
 from openworld.data.delimited import ENDINGS, DelimitedFile, encoding_of, ending_of, open_delimited, open_text
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Kind, Source, listed_items, read_file
-from openworld.data.values import NotANumber, as_numbers
+from openworld.data.values import NotANumber, as_group, as_numbers
 
 _LOOKED_AT = 100  # number of lines used to detect whether a .txt file lists files, or a column is numeric
 
@@ -36,13 +36,15 @@ def open_lines(path: Path, columns: Columns) -> Source | None:
     if ending in (".jsonl", ".ndjson"):
         return _json_lines(path, columns)
     if ending == ".txt":
-        return _plain(path)
+        return _plain(path, columns)
     return None
 
 
-def text_item(text: str, label: str | None, place: str, id: str | None = None) -> Item:
+def text_item(
+    text: str, label: str | None, place: str, id: str | None = None, group: str | None = None
+) -> Item:
     """Return a text as an item; an empty text gets its location as name."""
-    return Item(text.strip() or place, label, text.encode, id)
+    return Item(text.strip() or place, label, text.encode, id, group)
 
 
 def text_column(
@@ -65,7 +67,7 @@ def text_column(
     found = first_of(TEXT_COLUMNS, names if candidates is None else candidates)
     if found is None or columns.features is not None or columns.text_wins:
         return found if columns.features is None else None
-    taken = {found, columns.label_of(path, names), columns.id}
+    taken = {found, columns.label_of(path, names), columns.id, columns.group}
     numbers = [
         name for name in names if name not in taken and not looks_like_id(name) and holds_numbers(name)
     ]
@@ -86,18 +88,20 @@ def _table(path: Path, columns: Columns) -> Source | None:
     if chosen is None:
         return None
     label, id = columns.label_of(path, file.columns), columns.id_of(path, file.columns)
+    group = columns.group_of(path, file.columns)
     place = {name: i for i, name in enumerate(file.columns)}
 
     def items() -> Iterator[Item]:
         for line, row in file.rows():
             of_row = None if label is None else row[place[label]].strip() or None
             value, identity = row[place[chosen]], None if id is None else row[place[id]]
+            alike = None if group is None else as_group(row[place[group]])
             if chosen in PATH_COLUMNS and columns.text is None:
-                yield _file(path, value, of_row, identity)
+                yield _file(path, value, of_row, identity, alike)
             else:
-                yield text_item(value, of_row, f"line {line}", identity)
+                yield text_item(value, of_row, f"line {line}", identity, alike)
 
-    ignored = [name for name in file.columns if name not in (chosen, label, id)]
+    ignored = [name for name in file.columns if name not in (chosen, label, id, group)]
     notes = [*file.notes, *ignored_note(path, ignored)]
     kind: Kind = "image" if chosen in PATH_COLUMNS and columns.text is None else "text"
     return replace(listed_items(str(path), kind, list(items()), notes=notes), unused_columns=ignored)
@@ -115,6 +119,7 @@ def _holds_numbers(file: DelimitedFile, name: str) -> bool:
 
 def _json_lines(path: Path, columns: Columns) -> Source:
     items = []
+    names: dict[str, None] = {}
     for line, text in _numbered(path):
         try:
             record = json.loads(text)
@@ -128,19 +133,27 @@ def _json_lines(path: Path, columns: Columns) -> Source:
             )
         label = record.get(columns.label or "label")
         id = record.get(columns.id) if columns.id else None
+        names.update(dict.fromkeys(record))
         items.append(
             text_item(
                 record[chosen],
                 None if label is None else str(label).strip() or None,
                 f"line {line}",
                 None if id is None else str(id),
+                as_group(record.get(columns.group)),
             )
         )
+    columns.group_of(path, list(names))
     return listed_items(str(path), "text", items)
 
 
-def _plain(path: Path) -> Source:
+def _plain(path: Path, columns: Columns) -> Source:
     """Return the listed pictures if most of the first lines are files, else one sentence per line."""
+    if columns.group is not None:
+        raise DataError(
+            f"{path}: a .txt file has no columns for --group-column. Use a .csv file with a column text or "
+            f'path, and a column "{columns.group}".'
+        )
     numbered = [(number, line.strip()) for number, line in _numbered(path)]
     looked_at = numbered[:_LOOKED_AT]
     if sum(_is_file(path.parent / line) for _, line in looked_at) * 2 > len(looked_at):
@@ -165,5 +178,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _file(listed_in: Path, name: str, label: str | None, id: str | None = None) -> Item:
-    return Item(name, label, partial(read_file, listed_in.parent / name), id)
+def _file(
+    listed_in: Path, name: str, label: str | None, id: str | None = None, group: str | None = None
+) -> Item:
+    return Item(name, label, partial(read_file, listed_in.parent / name), id, group)

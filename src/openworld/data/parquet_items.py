@@ -11,6 +11,7 @@ from openworld.data.columns import Columns, first_of, ignored_note
 from openworld.data.errors import DataError
 from openworld.data.lines import text_column, text_item
 from openworld.data.sources import Item, Source
+from openworld.data.values import as_group
 
 PICTURE_COLUMNS = ("image", "img", "picture", "photo", "bytes")
 
@@ -33,8 +34,9 @@ def open_table(path: Path, columns: Columns, rows_at_once: int = 64) -> Source |
     if column is None:
         return None
     label, id = columns.label_of(path, schema.names), columns.id_of(path, schema.names)
+    group = columns.group_of(path, schema.names)
     name_of = _label_names(schema, label)
-    wanted = list(dict.fromkeys(name for name in (column, label, id) if name is not None))
+    wanted = list(dict.fromkeys(name for name in (column, label, id, group) if name is not None))
 
     def items() -> Iterator[Item]:
         row = 0
@@ -42,7 +44,9 @@ def open_table(path: Path, columns: Columns, rows_at_once: int = 64) -> Source |
             for record in batch.to_pylist():
                 row += 1
                 shown = name_of(record[label]) if label else None
-                yield _item(record[column], shown, row, None if id is None else str(record[id]))
+                identity = None if id is None else str(record[id])
+                alike = None if group is None else as_group(record[group])
+                yield _item(record[column], shown, row, identity, alike)
 
     n_rows = file.metadata.num_rows
     if not n_rows:
@@ -50,7 +54,10 @@ def open_table(path: Path, columns: Columns, rows_at_once: int = 64) -> Source |
     ignored = [name for name in schema.names if name not in wanted]
     notes = ignored_note(path, ignored)
     kind: Any = "image" if picture else "text"
-    return Source(str(path), kind, n_rows, items, label is not None, notes=notes, unused_columns=ignored)
+    labeled, grouped = label is not None, group is not None
+    return Source(
+        str(path), kind, n_rows, items, labeled, notes=notes, unused_columns=ignored, grouped=grouped
+    )
 
 
 def _open(path: Path) -> tuple[Any, Any]:
@@ -89,14 +96,14 @@ def _holds_bytes(kind: Any) -> bool:
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
 
-def _item(value: Any, label: str | None, row: int, id: str | None) -> Item:
+def _item(value: Any, label: str | None, row: int, id: str | None, group: str | None) -> Item:
     place = f"row {row}"
     if isinstance(value, str):
-        return text_item(value, label, place, id)
+        return text_item(value, label, place, id, group)
     if isinstance(value, dict):
         place = f"{place} ({value['path']})" if value.get("path") else place
         value = value["bytes"]
-    return Item(place, label, lambda: value or b"", id)
+    return Item(place, label, lambda: value or b"", id, group)
 
 
 def _label_names(schema: Any, label: str | None) -> Callable[[Any], str | None]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, listed_items, read_file
 
@@ -26,7 +27,7 @@ def is_picture(name: str) -> bool:
     return path.suffix.lower() in ENDINGS and not hidden
 
 
-def folder(path: Path) -> Source:
+def folder(path: Path, columns: Columns) -> Source:
     """Return the pictures below a folder, sorted; the first sub-folder of a path is the label."""
     names = picture_names(path)
     if not names:
@@ -35,12 +36,42 @@ def folder(path: Path) -> Source:
             "sub-folder; other commands need no sub-folders."
         )
 
+    groups, notes = groups_by_folder(path, names, columns)
+
     def items() -> Iterator[Item]:
         for name in names:
-            yield Item(name, _first_folder(name), partial(read_file, path / name))
+            yield Item(name, _first_folder(name), partial(read_file, path / name), group=groups.get(name))
 
-    labeled = any("/" in name for name in names)
-    return Source(str(path), "image", len(names), items, labeled, labels_are_folders=True)
+    return Source(
+        str(path),
+        "image",
+        len(names),
+        items,
+        labeled=any("/" in name for name in names),
+        labels_are_folders=True,
+        notes=notes,
+        grouped=bool(groups),
+    )
+
+
+def groups_by_folder(
+    path: Path, names: Sequence[str], columns: Columns, class_depth: int = 1
+) -> tuple[dict[str, str], list[str]]:
+    """Return the groups of the pictures that have one, and notes: each folder inside a class is a group.
+
+    `class_depth` is the number of folders in the path of a class, as 2 in `train/n01440764`.
+    """
+    if columns.group is None:
+        return {}, []
+    if columns.group != "folder":
+        raise DataError(
+            f"{path} holds pictures in folders, which have no columns. Use --group-column folder: the "
+            "pictures of one sub-folder of a class, such as okapi/monday, are then one group."
+        )
+    outside = 0 if columns.one_class else class_depth
+    groups = {name: str(PurePosixPath(name).parent) for name in names if name.count("/") > outside}
+    none = f"{path}: there are no sub-folders inside a class, so every picture is a group of its own."
+    return groups, [] if groups else [none]
 
 
 def picture_names(path: Path) -> list[str]:
@@ -58,12 +89,13 @@ def picture_names(path: Path) -> list[str]:
     return sorted(found)
 
 
-def one(path: Path) -> Source:
+def one(path: Path, columns: Columns) -> Source:
     """Return a single picture."""
+    groups_by_folder(path, [path.name], columns)  # raises an error if the user named a column
     return listed_items(str(path), "image", [Item(path.name, None, partial(read_file, path))])
 
 
-def zipped(path: Path) -> Source:
+def zipped(path: Path, columns: Columns) -> Source:
     """Return the pictures of a zip file, read without unpacking; the first folder of a path is the label.
 
     A single top folder around everything, as many programs create, is not a class.
@@ -79,15 +111,12 @@ def zipped(path: Path) -> Source:
     if not members:
         raise DataError(f"{path}: no pictures found in the zip.")
     names = _without_common_folder([member.filename for member in members])
-    return listed_items(
-        str(path),
-        "image",
-        [
-            Item(name, _first_folder(name), partial(_read_member, archive, member))
-            for name, member in zip(names, members, strict=True)
-        ],
-        labels_are_folders=True,
-    )
+    groups, notes = groups_by_folder(path, names, columns)
+    items = [
+        Item(name, _first_folder(name), partial(_read_member, archive, member), group=groups.get(name))
+        for name, member in zip(names, members, strict=True)
+    ]
+    return listed_items(str(path), "image", items, labels_are_folders=True, notes=notes)
 
 
 def _first_folder(name: str) -> str | None:

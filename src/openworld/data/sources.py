@@ -27,12 +27,15 @@ class Item:
         Returns the bytes of the picture file, or the text in UTF-8. Raises if it cannot be read.
     id : str or None
         The value of the id column.
+    group : str or None
+        Items of one group are near copies of each other; None for an item that is a group of its own.
     """
 
     name: str
     label: str | None
     read: Callable[[], bytes]
     id: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Source:
         Notes for the user about how the source is read.
     unused_columns : list of str
         Columns of a table that have no role: the labels may be in one of them.
+    grouped : bool
+        Whether items may have a group.
     """
 
     name: str
@@ -68,6 +73,7 @@ class Source:
     is_test: Callable[[str], bool] | None = None
     notes: list[str] = field(default_factory=list)
     unused_columns: list[str] = field(default_factory=list)
+    grouped: bool = False
 
     def __len__(self) -> int:
         return self.n_items
@@ -104,15 +110,15 @@ def open_source(path: str | os.PathLike[str], *, columns: Columns | None = None)
         raise no_such_file(path)
     if path.is_dir():
         if ilsvrc_pictures.is_layout(path):
-            return ilsvrc_pictures.open_pictures(path)
-        return picture_files.folder(path)
+            return ilsvrc_pictures.open_pictures(path, columns)
+        return picture_files.folder(path, columns)
     ending = path.suffix.lower()
     if ending in picture_files.ENDINGS:
-        return picture_files.one(path)
+        return picture_files.one(path, columns)
     if ending == ".zip":
-        return picture_files.zipped(path)
+        return picture_files.zipped(path, columns)
     if ending == ".json":
-        return label_studio.open_tasks(path)
+        return label_studio.open_tasks(path, columns)
     if ending == ".parquet":
         return parquet_items.open_table(path, columns)
     return lines.open_lines(path, columns)
@@ -156,4 +162,14 @@ def listed_items(
     if not items:
         raise DataError(f"{name}: the file is empty.")
     labeled = any(item.label is not None for item in items)
-    return Source(name, kind, len(items), lambda: iter(items), labeled, labels_are_folders, notes=list(notes))
+    grouped = any(item.group is not None for item in items)
+    return Source(
+        name,
+        kind,
+        len(items),
+        lambda: iter(items),
+        labeled,
+        labels_are_folders,
+        notes=list(notes),
+        grouped=grouped,
+    )

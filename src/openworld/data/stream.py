@@ -32,6 +32,8 @@ class Batch:
         The path of each picture, or the text itself.
     ids : list or None
         The values of the id column.
+    groups : array of str of shape (n,) or None
+        Samples of one group are near copies of each other; "" for a sample that is a group of its own.
     failures : list of (name, reason)
         Samples that could not be read and were skipped.
     n_unlabeled : int
@@ -45,6 +47,7 @@ class Batch:
     rows: NDArray[np.int64]
     names: list[str] | None = None
     ids: list[Any] | None = None
+    groups: NDArray[Any] | None = None
     failures: list[tuple[str, str]] = field(default_factory=list)
     n_unlabeled: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -67,6 +70,7 @@ class Batch:
             rows=self.rows[places],
             names=None if self.names is None else [self.names[i] for i in places],
             ids=None if self.ids is None else [self.ids[i] for i in places],
+            groups=None if self.groups is None else self.groups[places],
         )
 
     @classmethod
@@ -76,12 +80,14 @@ class Batch:
             return batches[0]
         full = [batch for batch in batches if len(batch)] or list(batches[:1])
         y = [batch.y for batch in full if batch.y is not None]
+        groups = [batch.groups for batch in full if batch.groups is not None]
         return cls(
             np.concatenate([batch.X for batch in full]),
             np.concatenate(y) if y else None,
             np.concatenate([batch.rows for batch in full]),
             None if full[0].names is None else [name for batch in full for name in batch.names or []],
             None if full[0].ids is None else [one for batch in full for one in batch.ids or []],
+            np.concatenate(groups) if groups else None,
             [failure for batch in batches for failure in batch.failures],
             sum(batch.n_unlabeled for batch in batches),
             dict(sum((Counter(batch.seconds) for batch in batches), Counter())),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from openworld.data.columns import Columns, Roles, listed
 from openworld.data.errors import DataError, no_such_file
 from openworld.data.npy_header import read_header
-from openworld.data.values import as_labels
+from openworld.data.values import as_groups, as_labels
 
 _COLUMN_BUFFER = 1 << 18  # read buffer per column of a Parquet file, instead of the whole row group
 Labels = NDArray[Any]
@@ -56,7 +56,8 @@ class Piece(NamedTuple):
 
     X: NDArray[Any]
     y: Labels | None
-    ids: list[Any] | None
+    ids: list[Any] | None = None
+    groups: NDArray[Any] | None = None
 
 
 class Format(Protocol):
@@ -186,12 +187,14 @@ class _Table:
 
     def read(self, path: str, start: int, stop: int, roles: Roles, n_rows: int) -> Iterator[Piece]:
         """Read samples, at most `n_rows` at a time."""
-        wanted = [*roles.features, *(name for name in (roles.label, roles.id) if name is not None)]
+        others = (roles.label, roles.id, roles.group)
+        wanted = [*roles.features, *(name for name in others if name is not None)]
         with self._open(path, _place(path, start, stop)) as table:
             for batch in table.batches(start, stop, list(dict.fromkeys(wanted)), n_rows):
                 y = None if roles.label is None else _labels(path, batch[roles.label])
                 ids = None if roles.id is None else batch[roles.id].to_pylist()
-                yield Piece(_features(path, batch, roles), y, ids)
+                groups = None if roles.group is None else as_groups(batch[roles.group].to_pylist())
+                yield Piece(_features(path, batch, roles), y, ids, groups)
 
     def read_rows(self, path: str, rows: NDArray[np.intp]) -> None:
         """Return None: a row can be read only together with all rows before it."""
@@ -300,10 +303,10 @@ class _Npy:
         named = (
             columns.features is not None and not columns.of_model
         )  # those of a model are taken by position
-        if columns.label is not None or named or columns.id is not None:
+        if named or (columns.label, columns.id, columns.group) != (None, None, None):
             raise DataError(
                 f"{path}: a .npy file has no named columns. Its labels are in {path.removesuffix('.npy')}"
-                ".labels.npy; or use .npz with arrays X and y."
+                ".labels.npy; or use .npz with arrays X and y, and groups for --group-column groups."
             )
         with open_file(path) as file:
             shape, dtype, _, _ = _header(path, file)
@@ -317,7 +320,7 @@ class _Npy:
             label, n_labels = None, shape[:1]
         if n_labels != shape[:1]:
             raise DataError(f"{path}: {shape[0]:,} samples but labels of shape {n_labels} in {label}.")
-        roles = Roles([], label, None, [])
+        roles = Roles([], label, None, None, [])
         return FileInfo(shape[1], shape[1] * dtype.itemsize, range(1, shape[0] + 1), roles)
 
     def read(self, path: str, start: int, stop: int, roles: Roles, n_rows: int) -> Iterator[Piece]:
@@ -328,7 +331,7 @@ class _Npy:
             for first in range(start, stop, n_rows):
                 last = min(first + n_rows, stop)
                 X = _rows(path, file, header, first, last)
-                yield Piece(X, None if labels is None else labels[first - start : last - start], None)
+                yield Piece(X, None if labels is None else labels[first - start : last - start])
 
     def read_rows(self, path: str, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Read the features of some rows."""

@@ -18,7 +18,7 @@ from openworld.data.columns import Columns, Roles, ignored_note
 from openworld.data.errors import DataError, no_such_file
 from openworld.data.missing import filled
 from openworld.data.stream import Batch, Stream
-from openworld.data.stream_formats import FileInfo, format_of, fsspec
+from openworld.data.stream_formats import FileInfo, Piece, format_of, fsspec
 from openworld.data.tables import read_delimited, read_npz
 from openworld.data.values import as_labels
 
@@ -75,25 +75,23 @@ class FilePart:
     def batches(self) -> Iterator[Batch]:
         """Read the samples in batches of bounded size; raise DataError if they cannot be used."""
         done = 0
-        for X, y, ids in format_of(self.path).read(
-            self.path, self.start, self.stop, self.roles, self.batch_rows
-        ):
-            rows = np.arange(done, done + len(X))
-            done += len(X)
+        for piece in format_of(self.path).read(self.path, self.start, self.stop, self.roles, self.batch_rows):
+            n, y = len(piece.X), piece.y
             if self.named is not None:
-                y = np.full(len(X), self.named)
+                y = np.full(n, self.named)
             elif y is not None and self.numbers:
                 y = y.astype(np.int64)
-            yield self._checked(X, y, rows, ids)
+            yield self._checked(piece._replace(y=y), np.arange(done, done + n))
+            done += n
 
     def select(self, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
         """Read the selected samples; if they are few and the format allows it, only these."""
         rows = np.flatnonzero(wanted)
-        if len(rows) <= _FEW * len(self) and self.roles.id is None:
+        if len(rows) <= _FEW * len(self) and self.roles.id is None and self.roles.group is None:
             X = format_of(self.path).read_rows(self.path, self.start + rows)
             if X is not None:
                 y = self.labels()[rows] if self.roles.label or self.named else None
-                yield self._checked(X, y, rows, None)
+                yield self._checked(Piece(X, y), rows)
                 return
         for batch in self.batches():
             yield batch.take(wanted[batch.rows - self.offset])
@@ -107,14 +105,13 @@ class FilePart:
         found = format_of(self.path).read_labels(self.path, self.start, self.stop, self.roles.label)
         return found.astype(np.int64) if self.numbers else found
 
-    def _checked(
-        self, X: NDArray[Any], y: NDArray[Any] | None, rows: NDArray[np.int64], ids: list[Any] | None
-    ) -> Batch:
+    def _checked(self, piece: Piece, rows: NDArray[np.int64]) -> Batch:
         """Handle missing values and convert labels."""
+        X = piece.X
         if X.dtype.kind not in "fiub":
             raise DataError(f"{self}: the features must be numbers, not {X.dtype}.")
         names = self.roles.features if len(self.roles.features) == X.shape[1] else None
-        batch = Batch(X, y, self.offset + rows, None, ids)
+        batch = Batch(X, piece.y, self.offset + rows, None, piece.ids, piece.groups)
         kept, X, _ = filled(self, X, self.columns, names, _Numbers(self.start + rows))
         return replace(batch if kept.all() else batch.take(kept), X=X)
 
@@ -260,9 +257,9 @@ def _column_means(parts: list[FilePart]) -> tuple[float, ...]:
     total, count = np.zeros(1), np.zeros(1)
     for part in parts:
         pieces = format_of(part.path).read(part.path, part.start, part.stop, part.roles, part.batch_rows)
-        for X, _, _ in pieces:
-            total = total + np.nansum(X, axis=0, dtype=np.float64)
-            count = count + np.isfinite(X).sum(axis=0)
+        for piece in pieces:
+            total = total + np.nansum(piece.X, axis=0, dtype=np.float64)
+            count = count + np.isfinite(piece.X).sum(axis=0)
     if not count.all():
         raise DataError(f"{parts[0].path}: feature number {int(np.argmin(count)) + 1} has no values at all.")
     return tuple((total / count).tolist())

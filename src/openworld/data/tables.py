@@ -18,7 +18,7 @@ from openworld.data.delimited import DelimitedFile, open_delimited
 from openworld.data.errors import DataError
 from openworld.data.missing import filled
 from openworld.data.stream import ArrayPart, Batch, Stream
-from openworld.data.values import NotANumber, as_labels, as_numbers, counts_rows
+from openworld.data.values import NotANumber, as_groups, as_labels, as_numbers, counts_rows
 
 _ROWS_AT_ONCE = 8192  # bounds the memory for cells as text
 
@@ -30,11 +30,12 @@ def in_memory(
     *,
     names: list[str] | None = None,
     ids: list[Any] | None = None,
+    groups: NDArray[Any] | None = None,
     rows: NDArray[np.int64] | None = None,
     **about: Any,
 ) -> Stream:
     """Return arrays as a stream with one part; `about` are other attributes of `Stream`."""
-    batch = Batch(X, y, np.arange(len(X)) if rows is None else rows, names, ids)
+    batch = Batch(X, y, np.arange(len(X)) if rows is None else rows, names, ids, groups)
     return Stream(name, [ArrayPart(name, batch)], X.shape[1], y is not None, **about)
 
 
@@ -48,7 +49,7 @@ def read_delimited(path: Path, columns: Columns) -> Stream:
     roles = columns.roles(path, file.columns)
     place = {name: i for i, name in enumerate(file.columns)}
     chosen = [place[name] for name in roles.features]
-    blocks, labels, ids, lines = [], [], [], []
+    blocks, labels, ids, groups, lines = [], [], [], [], []
     for chunk in _chunks(file):
         blocks.append(_numbers(file, roles, chosen, chunk))
         lines += [line for line, _ in chunk]
@@ -56,6 +57,8 @@ def read_delimited(path: Path, columns: Columns) -> Stream:
             labels += [row[place[roles.label]] for _, row in chunk]
         if roles.id is not None:
             ids += [row[place[roles.id]] for _, row in chunk]
+        if roles.group is not None:
+            groups += [row[place[roles.group]] for _, row in chunk]
     if not blocks:
         raise DataError(f"{path}: it has no samples, only a header. {listed(file.columns)}")
     X = np.concatenate(blocks)
@@ -67,6 +70,7 @@ def read_delimited(path: Path, columns: Columns) -> Stream:
         X,
         None if y is None else y[kept],
         ids=[ids[i] for i in np.flatnonzero(kept)] if ids else None,
+        groups=as_groups(groups)[kept] if groups else None,
         rows=np.flatnonzero(kept),
         feature_names=roles.features,
         notes=[*file.notes, *ignored_note(path, roles.ignored), *notes],
@@ -150,8 +154,8 @@ def read_npz(path: Path, columns: Columns) -> Stream:
     """Read an archive of arrays; see `openworld.data.streams.open_stream`."""
     arrays = load_npz(path)
     label = columns.label or "y"
-    for name in ("X", *([columns.label] if columns.label else [])):
-        if name not in arrays:
+    for name in ("X", columns.label, columns.group):
+        if name is not None and name not in arrays:
             raise DataError(f"{path}: no array named {name!r}; the file has {', '.join(arrays)}.")
     try:
         made_by = json.loads(str(arrays["extractor"])) if "extractor" in arrays else None
@@ -162,16 +166,29 @@ def read_npz(path: Path, columns: Columns) -> Stream:
     check_arrays(path, X, y)
     if names is not None and len(names) != len(X):
         raise DataError(f"{path}: {len(X)} samples but {len(names)} names.")
+    groups = _groups(path, arrays, len(X), columns.group)
     kept, X, notes = filled(path, X, columns, None, None)
     return in_memory(
         str(path),
         X,
         None if y is None else y[kept],
         names=None if names is None else [names[i] for i in np.flatnonzero(kept)],
+        groups=None if groups is None else groups[kept],
         rows=np.flatnonzero(kept),
         extractor=made_by,
         notes=notes,
     )
+
+
+def _groups(path: Path, arrays: dict[str, NDArray[Any]], n: int, name: str | None) -> NDArray[Any] | None:
+    if name is None:
+        return None
+    if arrays[name].shape != (n,):
+        raise DataError(
+            f"{path}: array {name!r} must have one group for each of {n:,} samples, but its shape is "
+            f"{arrays[name].shape}."
+        )
+    return as_groups(arrays[name].astype(str).tolist())
 
 
 def load_npz(path: Path) -> dict[str, NDArray[Any]]:

@@ -1,8 +1,9 @@
-"""Conversion of table cells to numbers and labels."""
+"""Conversion of table cells to numbers, labels and groups."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,23 @@ def as_labels(place: object, labels: NDArray[Any], missing: NDArray[np.bool_]) -
         return text
     # "007" stays text, because as a number it would become 7.
     return numbers if np.array_equal(numbers.astype(str), text) else text
+
+
+def as_group(value: Any) -> str | None:
+    """Return the group that a cell names; None if it is missing: the sample is a group of its own."""
+    name = "" if value is None else str(value).strip()
+    return None if name.lower() in MISSING else name
+
+
+def as_groups(values: Iterable[Any]) -> NDArray[np.str_]:
+    """Return the group of each sample as text; "" if it is missing."""
+    return np.array([as_group(value) or "" for value in values], dtype=str)
+
+
+def group_numbers(groups: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the same number for the samples of a group; a sample without a group ("") has its own."""
+    _, numbers = np.unique(groups, return_inverse=True)
+    return np.where(groups == "", len(groups) + np.arange(len(groups)), numbers)
 
 
 def counts_rows(values: NDArray[Any]) -> bool:

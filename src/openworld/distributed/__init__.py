@@ -9,7 +9,7 @@ from openworld.distributed.checkpoint import Checkpoint
 from openworld.distributed.cluster import connect
 from openworld.distributed.engine import LOCAL, Engine, PartError
 from openworld.distributed.features import write_features
-from openworld.distributed.learning import Learned, class_statistics, fit, learn
+from openworld.distributed.learning import Learned, class_statistics, fit, learn, takes_groups
 from openworld.distributed.metrics import fit_metric
 from openworld.distributed.sampling import sample_of
 
@@ -27,5 +27,6 @@ __all__ = [
     "learn",
     "recognize",
     "sample_of",
+    "takes_groups",
     "write_features",
 ]

@@ -22,7 +22,8 @@ def write_features(
     stream : Stream
     folder : str
         A folder or URL that every worker can write to. Existing files are not written again. The files can
-        be opened as a stream: ``folder/*.parquet``.
+        be opened as a stream: ``folder/*.parquet``. They have columns `features`, `label` if there are
+        labels, and `group_id` if there are groups.
     engine : Engine
         By default this process.
     progress : callable, optional
@@ -52,6 +53,8 @@ def _write_part(part: Any, folder: str, extractor: dict[str, str] | None) -> str
             columns = {"features": pa.FixedSizeListArray.from_arrays(values, batch.X.shape[1])}
             if batch.y is not None:
                 columns["label"] = pa.array(batch.y)
+            if batch.groups is not None:
+                columns["group_id"] = pa.array(batch.groups)
             table = pa.table(columns).replace_schema_metadata(metadata)
             writer = writer or pq.ParquetWriter(file, table.schema)
             writer.write_table(table)

@@ -6,6 +6,7 @@ and the models are added.
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -145,7 +146,7 @@ def _fit_at_once(recognizer: Any, stream: Stream, engine: Engine, progress: Done
     batches = list(engine.map(_read, stream.parts, done=progress))
     whole = Batch.joined(batches)
     require_samples(stream, len(whole), whole.failures)
-    model = clone(recognizer).fit(whole.X, whole.y)
+    model = clone(recognizer).fit(whole.X, whole.y, **groups_of(whole, recognizer))
     failures = whole.failures
     return Learned(model, len(whole), failures[:_FAILURES_KEPT], len(failures), whole.n_unlabeled, whole)
 
@@ -167,13 +168,28 @@ def _fit_in_parts(
     require_samples(stream, found.n_samples, found.failures)
     if recognizer.calibrates_itself:
         return found
-    X, y = gather(stream, engine, share)
+    held_out = gather(stream, engine, share)
+    assert held_out.y is not None
     model = found.model
-    known = np.isin(y, model.classes_)
+    known = np.isin(held_out.y, model.classes_)
     if getattr(model, "calibration_", None) is not None:
-        model.recalibrate(X[known], y[known])
-    model.partial_fit(X, y)
-    return replace(found, n_samples=found.n_samples + len(y))
+        model.recalibrate(held_out.X[known], held_out.y[known])
+    model.partial_fit(held_out.X, held_out.y)
+    return replace(found, n_samples=found.n_samples + len(held_out))
+
+
+def takes_groups(recognizer: Any) -> bool:
+    """Return whether a recognizer learns samples with their groups."""
+    return "groups" in inspect.signature(recognizer.partial_fit).parameters
+
+
+def groups_of(batch: Batch, recognizer: Any) -> dict[str, Any]:
+    """Return the argument `groups` of `fit` and `partial_fit`, if the samples have groups."""
+    if batch.groups is None:
+        return {}
+    if not takes_groups(recognizer):
+        raise DataError(f"the samples have groups, which a {type(recognizer).__name__} does not take.")
+    return {"groups": batch.groups}
 
 
 def _require_labels(stream: Stream) -> None:
@@ -184,14 +200,17 @@ def _require_labels(stream: Stream) -> None:
 def _prepared(recognizer: Any, stream: Stream, engine: Engine, counts: Counter[Any], share: float) -> Any:
     """Return the recognizer without classes, with everything that learning the parts does not change."""
     if share == 0.0:
-        return clone(recognizer).fit(*draw(stream, engine, counts)).without_classes()
+        drawn = draw(stream, engine, counts)
+        return clone(recognizer).fit(drawn.X, drawn.y, **groups_of(drawn, recognizer)).without_classes()
     metric = NCMMetric() if recognizer.metric is None else clone(recognizer.metric)
     if isinstance(metric, NCMMetric):
         metric = fit_metric(metric, stream, engine)
     else:
-        metric = metric.fit(*draw(stream, engine, counts))
+        drawn = draw(stream, engine, counts)
+        metric = metric.fit(drawn.X, drawn.y)
     model = clone(recognizer).set_params(metric=FrozenEstimator(metric))
-    model.fit(*draw(stream, engine, counts))
+    drawn = draw(stream, engine, counts)
+    model.fit(drawn.X, drawn.y)
     model.metric, model.metric_ = recognizer.metric, metric
     return model.without_classes()
 
@@ -223,16 +242,14 @@ def learn_part(part: Any, empty: Any, leave_out: float) -> Learned:
     sums = ClassStatistics("none") if getattr(model, "metric_is_frozen", False) else None
     n_samples, n_unlabeled = 0, 0
     failures: list[tuple[str, str]] = []
-    for batch in read_ahead(part.batches()):
-        X, y = batch.X, batch.y
-        if leave_out:
-            kept = ~is_chosen(batch.rows, leave_out)
-            X, y = X[kept], y[kept]
-        if len(X) and sums is None:
-            model.partial_fit(X, y)
+    for read in read_ahead(part.batches()):
+        batch = read.take(~is_chosen(read.rows, leave_out)) if leave_out else read
+        groups = groups_of(batch, model)
+        if len(batch) and sums is None:
+            model.partial_fit(batch.X, batch.y, **groups)
         elif sums is not None:
-            sums.add(X, y)
-        n_samples += len(X)
+            sums.add(batch.X, batch.y)
+        n_samples += len(batch)
         failures += batch.failures
         n_unlabeled += batch.n_unlabeled
     if sums is not None:

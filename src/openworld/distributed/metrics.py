@@ -37,7 +37,8 @@ def fit_metric(metric: M, stream: Stream, engine: Engine = LOCAL) -> M:
         The same object.
     """
     if isinstance(metric, AdaptiveMetric):
-        first = clone(metric).fit(*draw(stream, engine, class_counts(stream, engine)))
+        drawn = draw(stream, engine, class_counts(stream, engine))
+        first = clone(metric).fit(drawn.X, drawn.y)
         metric.representation_, metric.n_features_in_ = first.representation_, stream.n_features
         metric.statistics_ = ClassStatistics("pooled")
         for block in engine.sums(_represented, stream.parts, metric.representation_):
@@ -60,7 +61,9 @@ class _StreamPasses:
         return total
 
     def held_out(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        return gather(self.stream, self.engine, self.share)
+        found = gather(self.stream, self.engine, self.share)
+        assert found.y is not None  # a stream to learn from has labels
+        return found.X, found.y
 
     def gradient(self, point: SearchPoint) -> Gradient:
         none = Gradient(0, 0.0, np.zeros_like(point.V), np.zeros(len(point.classes)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,7 @@ def class_counts(stream: Stream, engine: Engine) -> Counter[Any]:
     return total
 
 
-def draw(
-    stream: Stream, engine: Engine, counts: Counter[Any], n_samples: int = SAMPLES
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def draw(stream: Stream, engine: Engine, counts: Counter[Any], n_samples: int = SAMPLES) -> Batch:
     """Draw about `n_samples` samples uniformly, of at most 1,000 classes; all if there are fewer.
 
     Of more classes, those whose labels have the smallest hashes are used, so that each has enough samples.
@@ -45,14 +44,9 @@ def draw(
     return gather(stream, engine, min(1.0, n_samples / total), chosen)
 
 
-def gather(
-    stream: Stream, engine: Engine, share: float, classes: NDArray[Any] | None = None
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def gather(stream: Stream, engine: Engine, share: float, classes: NDArray[Any] | None = None) -> Batch:
     """Read a uniform share of the samples of some or all classes."""
-    found = [part for part in engine.map(_take, stream.parts, share, classes) if len(part[0])]
-    if not found:
-        return np.empty((0, stream.n_features)), np.empty(0)
-    return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
+    return Batch.joined(list(engine.map(_take, stream.parts, share, classes)))
 
 
 def sample_of(stream: Stream, n_samples: int) -> Batch:
@@ -68,12 +62,12 @@ def _count_labels(part: Any) -> Counter[Any]:
     return Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
 
 
-def _take(part: Any, share: float, classes: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _take(part: Any, share: float, classes: NDArray[Any] | None) -> Batch:
     wanted = is_chosen(part.rows, share)
     if classes is not None:
         wanted &= np.isin(part.labels(), classes)
     found = Batch.joined(list(read_ahead(part.select(wanted))))
-    return found.X, found.y  # type: ignore[return-value]  # a stream to learn from has labels
+    return replace(found, names=None, ids=None, failures=[])  # which learning does not need
 
 
 def _name_hash(label: Any) -> bytes:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from openworld.data.values import group_numbers
 from openworld.evaluation.score_measures import Scores, oscr_area
 from openworld.recognition.validation import rank_in_class
 
@@ -103,6 +104,7 @@ def self_check(
     X: NDArray[Any],
     y: NDArray[Any],
     *,
+    groups: NDArray[Any] | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> SelfCheck | None:
@@ -115,27 +117,31 @@ def self_check(
     X : array of shape (n, D)
     y : array of shape (n,)
         Of more than 2,000 samples so many are drawn, as evenly from the classes as can be.
+    groups : array of str of shape (n,), optional
+        The samples of a class that are of one group are near copies of each other: they are held out
+        together. A class of a single group is never held out as known. "": a group of its own.
     seed : int, default=0
     progress : callable, optional
         Called with (fits done, fits).
 
     Returns
     -------
-    SelfCheck, or None where fewer than two classes have two samples.
+    SelfCheck, or None where fewer than two classes have two samples, or no class has two groups.
     """
     chosen = _drawn(y, seed)
     classes, codes = np.unique(y[chosen], return_inverse=True)
     if len(classes) < 2:
         return None
-    ranks = rank_in_class(codes)
-    held_out = [ranks % N_FOLDS == fold for fold in range(N_FOLDS)]
+    folds = _folds(codes, None if groups is None else groups[chosen])
+    held_out = [folds == fold for fold in range(N_FOLDS)]
     left_out = [codes % N_FOLDS == fold for fold in range(N_FOLDS)] if len(classes) > 2 else []
     parts: list[list[_HeldOutAnswers]] = [[], []]
     for i, out in enumerate([*held_out, *left_out]):
         train, tested = chosen[~out], chosen[out]
         if len(np.unique(y[train])) > 1 and len(tested):
             with suppress(ValueError):  # too few samples of a class may be left to fit
-                model = clone(recognizer).fit(X[train], y[train])
+                together = {} if groups is None else {"groups": groups[train]}
+                model = clone(recognizer).fit(X[train], y[train], **together)
                 parts[i >= N_FOLDS].append(_HeldOutAnswers.by(model, X, y, tested))
         if progress is not None:
             progress(i + 1, len(held_out) + len(left_out))
@@ -156,6 +162,17 @@ def _drawn(y: NDArray[Any], seed: int) -> NDArray[np.intp]:
     kept = order[np.sort(first)]
     _, codes, counts = np.unique(y[kept], return_inverse=True, return_counts=True)
     return np.asarray(kept[counts[codes] > 1])
+
+
+def _folds(codes: NDArray[np.intp], groups: NDArray[Any] | None) -> NDArray[np.intp]:
+    """Return the fold in which each sample is held out with its group; -1 if its class has no other group."""
+    if groups is None:
+        return rank_in_class(codes) % N_FOLDS
+    pairs = np.column_stack([codes, group_numbers(groups)])
+    found, of_sample = np.unique(pairs, axis=0, return_inverse=True)
+    classes = found[:, 0]
+    folds = np.where(np.bincount(classes)[classes] > 1, rank_in_class(classes) % N_FOLDS, -1)
+    return np.asarray(folds[of_sample])
 
 
 def _summary(
@@ -194,7 +211,7 @@ def _oscr(
 ) -> tuple[float, tuple[float, float]]:
     """Return the OSCR area and its interval, by drawing classes with replacement."""
     area = oscr_area(Scores.of(known.decision, unknown.decision, correct))
-    classes = np.unique(truth)
+    classes = np.union1d(truth, unknown_truth)  # with groups, some classes may be judged only as unknown
     of_class = [np.flatnonzero(truth == label) for label in classes]
     of_unknown = [np.flatnonzero(unknown_truth == label) for label in classes]
     random = np.random.default_rng(0)
@@ -203,7 +220,7 @@ def _oscr(
         drawn = random.integers(0, len(classes), len(classes))
         rows = np.concatenate([of_class[i] for i in drawn])
         others = np.concatenate([of_unknown[i] for i in drawn])
-        if len(others):
+        if len(rows) and len(others):
             scores = Scores.of(known.decision[rows], unknown.decision[others], correct[rows])
             areas.append(oscr_area(scores))
     low, high = np.quantile(areas, [0.025, 0.975])
