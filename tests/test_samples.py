@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from openworld.data import picture_files
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, listed_items, open_source
 from openworld.data.stream import Batch, Stream
@@ -240,3 +241,35 @@ def test_a_table_without_labels_names_the_column_that_may_hold_them(tmp_path: Pa
         DataError, match=r'no column named "label".*columns are: intent.*--label-column intent'
     ):
         load(path, extractor="ngrams", need_labels=True)
+
+
+def test_groups_of_pictures_and_texts(photos: Path, tmp_path: Path) -> None:
+    (photos / "cat" / "burst").mkdir()
+    for name in ("1.png", "2.png"):
+        (photos / "cat" / name).rename(photos / "cat" / "burst" / name)
+    by_folder = Columns(group="folder")
+    stream = opened(photos, extractor="pixels", columns=by_folder, need_labels=True, items_in_a_part=2)
+    groups = [batch.groups for batch in stream.batches()]  # of the pictures with a label, in two parts
+    assert [None if one is None else one.tolist() for one in groups] == [["cat/burst"], ["cat/burst", ""]]
+    assert stream.read().groups is not None
+    assert load(photos, extractor="pixels").groups is None
+    one_class = load(photos / "cat", extractor="pixels", columns=by_folder, label="cat")
+    assert one_class.groups is not None
+    assert one_class.groups.tolist() == ["burst", "burst"]
+    flat = load(photos / "dog", extractor="pixels", columns=by_folder, label="dog")
+    assert flat.groups is not None  # a group of its own, as in data with groups
+    assert flat.groups.tolist() == [""]
+    items = [Item(text, "x", text.encode, group=group) for text, group in (("a b", "t"), ("c d", None))]
+    texts = load(listed_items("mine", "text", items), extractor="ngrams")
+    assert texts.groups is not None
+    assert texts.groups.tolist() == ["t", ""]
+
+
+def test_a_part_for_another_process_finds_its_groups_again(photos: Path) -> None:
+    (photos / "cat" / "burst").mkdir()
+    (photos / "cat" / "1.png").rename(photos / "cat" / "burst" / "1.png")
+    stream = opened(photos, extractor="pixels", columns=Columns(group="folder"))
+    (part,) = pickle.loads(pickle.dumps(stream.parts))  # noqa: S301
+    groups = Batch.joined(list(part.batches())).groups
+    assert groups is not None
+    assert sorted(groups.tolist()) == ["", "", "", "cat/burst"]

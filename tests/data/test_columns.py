@@ -48,6 +48,7 @@ def test_roles() -> None:
     ("columns", "words"),
     [
         (Columns(label="lable"), r'no column named "lable"\. .* Did you mean --label-column label\?'),
+        (Columns(group="lable"), r"Did you mean --group-column label\?"),
         (Columns(id="key"), r'no column named "key"\. Its columns are: id, a, label, b\.'),
         (Columns(features=("a", "c", "d")), 'no columns named "c", "d"'),
         (Columns(features=tuple(f"x{i}" for i in range(15))), r'"x10", "x11" and 3 more\. Its columns'),
@@ -63,3 +64,17 @@ def test_what_is_ignored_is_named() -> None:
     assert ignored_note("t.csv", ["x"]) == ['t.csv: ignored column "x".']
     (note,) = ignored_note("t.csv", ["id", "x"])
     assert "Use --id-column id to have it in the answers" in note
+
+
+def test_a_group_column_is_never_a_feature() -> None:
+    roles = Columns(group="a").roles("t.csv", NAMES)
+    assert (roles.features, roles.group, roles.ignored) == (["b"], "a", ["id"])
+    roles = Columns(features=("b",), group="a").roles("t.csv", NAMES)
+    assert (roles.features, roles.ignored) == (["b"], ["id"])
+    assert Columns(id="id", group="id").roles("t.csv", NAMES).features == ["a", "b"]
+    with pytest.raises(
+        DataError, match='column "a" is a feature in --feature-columns, so it cannot be the group'
+    ):
+        Columns(features=("a", "b"), group="a").roles("t.csv", NAMES)
+    with pytest.raises(DataError, match='column "a" is a feature of the model'):
+        Columns(features=("a",), group="a", of_model=True).roles("t.csv", NAMES)

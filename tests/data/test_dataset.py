@@ -158,3 +158,15 @@ def test_parts_of_another_length_are_refused(part: str) -> None:
     parts: dict[str, Any] = {"y": y, part: np.zeros(5, dtype=bool)}
     with pytest.raises(DataError, match=f"d: 6 samples, but {part} has 5 values"):
         Dataset("d", X, **parts)
+
+
+def test_samples_without_a_group_are_not_one_group(tmp_path: Path) -> None:
+    groups = np.array(["m", "", "m", "", "n", "n"])
+    np.savez(tmp_path / "d.npz", X=X, y=y, groups=groups)
+    found = load_dataset(tmp_path / "d.npz").groups
+    assert found is not None
+    assert len(np.unique(found)) == 4
+    assert found[0] == found[2]
+    assert found[4] == found[5]
+    np.savez(tmp_path / "e.npz", X=X, y=y, groups=np.arange(6) // 2)
+    assert np.array_equal(load_dataset(tmp_path / "e.npz").groups, np.arange(6) // 2)

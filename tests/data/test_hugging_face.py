@@ -119,3 +119,18 @@ def test_what_cannot_be_used() -> None:
             from_hugging_face(dataset)
     with pytest.raises(DataError, match=r"several splits \(train, test\)\. Give one"):
         as_source({"train": StandIn({}, []), "test": StandIn({}, [])})
+
+
+def test_groups() -> None:
+    features = {"utterance": Value("string"), "label": Value("int64"), "template": Value("string")}
+    rows = [{"utterance": "hi", "label": 3, "template": name} for name in ("x", "x", None)]
+    source = from_hugging_face(StandIn(features, rows), columns=Columns(group="template"))
+    assert source.grouped
+    assert [item.group for item in source] == ["x", "x", None]
+    with pytest.raises(
+        DataError, match=r"The data set has no column .* Did you mean --group-column template\?"
+    ):
+        from_hugging_face(StandIn(features, rows), columns=Columns(group="templates"))
+    picture = {"image": {"bytes": b"one", "path": None}, "burst": 4}
+    dataset = StandIn({"image": Image(), "burst": Value("int64")}, [picture])
+    assert [item.group for item in from_hugging_face(dataset, columns=Columns(group="burst"))] == ["4"]

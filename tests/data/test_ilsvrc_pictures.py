@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from openworld.data.columns import Columns
 from openworld.data.dataset import Dataset
 from openworld.data.errors import DataError
 from openworld.data.ilsvrc_pictures import Synset, read_classes
@@ -140,3 +141,14 @@ def test_lists_that_do_not_fit(tmp_path: Path) -> None:
     (tmp_path / "kit" / "meta.mat").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"meta\.mat: not a list of ILSVRC classes"):
         open_source(tmp_path)
+
+
+def test_groups_are_folders_inside_a_synset(tmp_path: Path) -> None:
+    touch(tmp_path, f"train/{TENCH}/1.JPEG", f"train/{TENCH}/film/2.JPEG")
+    source = open_source(tmp_path, columns=Columns(group="folder"))
+    assert source is not None
+    assert source.grouped
+    assert {item.name: item.group for item in source} == {
+        f"train/{TENCH}/1.JPEG": None,
+        f"train/{TENCH}/film/2.JPEG": f"train/{TENCH}/film",
+    }

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.label_studio import data_url, open_tasks, task
 from openworld.data.sources import open_source
@@ -69,3 +70,13 @@ def test_urls_are_not_downloaded(tasks_in, address):
     (item,) = open_tasks(tasks_in([{"data": {"image": address}}]))
     with pytest.raises(DataError, match=r"not downloaded|not valid base64"):
         item.read()
+
+
+def test_a_group_is_a_field_of_the_data(tasks_in):
+    data = [{"text": "a", "template": "x"}, {"text": "b", "template": "x"}, {"text": "c"}]
+    path = tasks_in([{"data": one} for one in data])
+    source = open_source(path, columns=Columns(group="template"))
+    assert source.grouped
+    assert [item.group for item in source] == ["x", "x", None]
+    with pytest.raises(DataError, match=r"Did you mean --group-column template\?"):
+        open_source(path, columns=Columns(group="templates"))

@@ -132,3 +132,39 @@ def test_what_cannot_be_used(tmp_path: Path) -> None:
     ]:
         with pytest.raises(DataError, match=words):
             open_source(write(tmp_path / name, text))
+
+
+def grouped(source: Source | None) -> list[str | None]:
+    assert source is not None
+    assert source.grouped == any(item.group is not None for item in source)
+    return [item.group for item in source]
+
+
+def test_groups(tmp_path: Path) -> None:
+    by = Columns(group="template")
+    table = write(tmp_path / "q.csv", "text,label,template\nbuy tea,a,1\nbuy milk,a,1\nhello,b,\n")
+    assert grouped(open_source(table, columns=by)) == ["1", "1", None]
+    assert grouped(open_source(table, columns=Columns(text="text"))) == [None, None, None]
+    records = [{"text": "buy tea", "template": 1}, {"text": "buy milk", "template": "1"}, {"text": "hello"}]
+    lines = write(tmp_path / "q.jsonl", "\n".join(map(json.dumps, records)))
+    assert grouped(open_source(lines, columns=by)) == ["1", "1", None]
+    paths = write(tmp_path / "p.csv", "path,label,burst\n1.png,a,x\n2.png,b,y\n")
+    assert grouped(open_source(paths, columns=Columns(group="burst"))) == ["x", "y"]
+
+
+def test_groups_that_are_not_there(tmp_path: Path) -> None:
+    table = write(tmp_path / "q.csv", "text,label,template\nbuy tea,a,1\n")
+    lines = write(tmp_path / "q.jsonl", '{"text": "buy tea", "template": 1}\n')
+    for path in (table, lines):
+        with pytest.raises(DataError, match=r"Did you mean --group-column template\?"):
+            open_source(path, columns=Columns(group="templat"))
+    sentences = write(tmp_path / "q.txt", "buy tea\nhello\n")
+    with pytest.raises(DataError, match=r'q\.txt: a \.txt file has no columns .* and a column "template"'):
+        open_source(sentences, columns=Columns(group="template"))
+
+
+def test_a_group_of_numbers_makes_no_table_of_numbers(tmp_path: Path) -> None:
+    table = write(tmp_path / "q.csv", "text,label,template\nbuy tea,a,1\n")
+    assert open_source(table, columns=Columns(group="template")) is not None
+    with pytest.raises(DataError, match="columns of numbers"):
+        open_source(table)

@@ -83,3 +83,19 @@ def test_what_cannot_be_used(tmp_path: Path) -> None:
     stored(tmp_path / "t.parquet", {"text": ["a"]})
     with pytest.raises(DataError, match='no column named "kind"'):
         open_source(tmp_path / "t.parquet", columns=Columns(label="kind"))
+
+
+def test_groups(tmp_path: Path) -> None:
+    columns = {"text": ["a b", "c", "d"], "label": [3, 4, 4], "template": [1, None, 1]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    source = open_source(tmp_path / "t.parquet", columns=Columns(group="template"))
+    assert source is not None
+    assert source.grouped
+    assert [item.group for item in source] == ["1", None, "1"]
+    assert source.notes == []  # the column is used
+    pq.write_table(pa.table({"image": [b"one"], "burst": ["x"]}), tmp_path / "p.parquet")
+    pictures = open_source(tmp_path / "p.parquet", columns=Columns(group="burst"))
+    assert pictures is not None
+    assert [item.group for item in pictures] == ["x"]
+    with pytest.raises(DataError, match=r"Did you mean --group-column burst\?"):
+        open_source(tmp_path / "p.parquet", columns=Columns(group="bursts"))

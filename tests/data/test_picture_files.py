@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from openworld.data import picture_files
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.sources import Source, open_source
 
@@ -21,8 +22,8 @@ def put(root: Path, *names: str) -> Path:
     return root
 
 
-def opened(path: Path) -> Source:
-    source = open_source(path)
+def opened(path: Path, columns: Columns | None = None) -> Source:
+    source = open_source(path, columns=columns)
     assert source is not None
     assert source.kind == "image"
     assert len(source) == len(list(source)), "the length is known beforehand"
@@ -151,3 +152,53 @@ def test_special_files_are_not_read(tmp_path: Path) -> None:
             with pytest.raises(DataError, match="not a regular file"):
                 item.read()
         assert sound.read() == b"sound.png"
+
+
+FOLDERS = Columns(group="folder")
+
+
+def grouped(path: Path, columns: Columns = FOLDERS) -> dict[str, str | None]:
+    source = open_source(path, columns=columns)
+    assert source is not None
+    assert source.grouped == any(item.group is not None for item in source)
+    return {item.name: item.group for item in source}
+
+
+def test_a_sub_folder_of_a_class_is_a_group(tmp_path: Path) -> None:
+    names = ("okapi/monday/1.jpg", "okapi/monday/2.jpg", "okapi/3.jpg", "zebra/monday/4.jpg", "5.jpg")
+    put(tmp_path / "photos", *names, "zebra/tuesday/noon/6.jpg")
+    found = {
+        "5.jpg": None,
+        "okapi/3.jpg": None,
+        "okapi/monday/1.jpg": "okapi/monday",
+        "okapi/monday/2.jpg": "okapi/monday",
+        "zebra/monday/4.jpg": "zebra/monday",
+        "zebra/tuesday/noon/6.jpg": "zebra/tuesday/noon",
+    }
+    assert grouped(tmp_path / "photos") == found
+    assert set(grouped(tmp_path / "photos", Columns()).values()) == {None}
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        for name in found:
+            archive.write(tmp_path / "photos" / name, name)
+    assert grouped(tmp_path / "photos.zip") == found
+
+
+def test_in_a_folder_of_one_class_every_sub_folder_is_a_group(tmp_path: Path) -> None:
+    put(tmp_path, "monday/1.jpg", "2.jpg")
+    assert set(grouped(tmp_path).values()) == {None}  # monday is a class
+    of_one = Columns(group="folder", one_class=True)
+    assert grouped(tmp_path, of_one) == {"2.jpg": None, "monday/1.jpg": "monday"}
+
+
+def test_folders_have_no_columns(tmp_path: Path) -> None:
+    put(tmp_path / "photos", "okapi/1.jpg")
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        archive.write(tmp_path / "photos" / "okapi" / "1.jpg", "okapi/1.jpg")
+    for path in (tmp_path / "photos", tmp_path / "photos.zip", tmp_path / "photos" / "okapi" / "1.jpg"):
+        with pytest.raises(DataError, match=r"which have no columns\. Use --group-column folder"):
+            open_source(path, columns=Columns(group="burst"))
+        source = open_source(path, columns=FOLDERS)
+        assert source is not None
+        assert not source.grouped
+    assert "no sub-folders inside a class" in opened(tmp_path / "photos", FOLDERS).notes[0]
+    assert opened(tmp_path / "photos").notes == []

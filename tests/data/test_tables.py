@@ -228,3 +228,54 @@ def test_features_know_where_they_come_from(tmp_path: Path) -> None:
         read_samples(tmp_path / "f.npz")
     np.savez(tmp_path / "f.npz", X=X, names=["of classes", "perhaps", "or columns"])
     assert read_samples(tmp_path / "f.npz").names is None
+
+
+GROUPS = ["m", "", "m", "tue"]
+
+
+def test_groups_of_every_format(tmp_path: Path) -> None:
+    X, y = np.arange(8.0).reshape(4, 2), np.array(list("abab"))
+    (tmp_path / "t.csv").write_text("p,video,label,q\n0, m ,a,1\n2,,b,3\n4,m,a,5\n6,tue,b,7\n")
+    np.savez(tmp_path / "t.npz", X=X, y=y, video=np.array(GROUPS))
+    table = pa.table({"p": X[:, 0], "q": X[:, 1], "label": y, "video": ["m", None, "m", "tue"]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=3)
+    for name in ("t.csv", "t.npz", "t.parquet"):
+        stream = open_stream(tmp_path / name, columns=Columns(group="video"), part_bytes=1)
+        batch = stream.read()
+        assert batch.X.tolist() == X.tolist(), name
+        assert batch.groups is not None
+        assert batch.groups.tolist() == GROUPS, name
+        (some,) = [b for part in stream.parts for b in part.select(part.rows == 3) if len(b)]
+        assert some.groups is not None
+        assert some.groups.tolist() == ["tue"], name
+    assert open_stream(tmp_path / "t.npz").read().groups is None
+
+
+def test_dropped_samples_take_their_groups_along(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("p,video,label\n0,m,a\n,n,b\n4,o,a\n")
+    X = np.array([[0.0], [np.nan], [4.0]])
+    np.savez(tmp_path / "t.npz", X=X, y=np.arange(3), video=np.array([5, 6, 7]))
+    pq.write_table(pa.table({"p": X[:, 0], "label": [1, 2, 3], "video": list("mno")}), tmp_path / "t.parquet")
+    for name, groups in (("t.csv", ["m", "o"]), ("t.npz", ["5", "7"]), ("t.parquet", ["m", "o"])):
+        batch = open_stream(tmp_path / name, columns=Columns(group="video", missing="drop")).read()
+        assert batch.groups is not None
+        assert batch.groups.tolist() == groups, name
+
+
+def test_groups_that_are_not_there(tmp_path: Path) -> None:
+    X = np.zeros((3, 2))
+    np.savez(tmp_path / "t.npz", X=X, y=np.arange(3), groups=np.zeros((3, 2)))
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "t.csv").write_text("p,video,label\n0,m,a\n")
+    for name, column, words in [
+        (
+            "t.npz",
+            "groups",
+            r"array 'groups' must have one group for each of 3 samples, but its shape is \(3, 2\)",
+        ),
+        ("t.npz", "group", "no array named 'group'; the file has X, y, groups"),
+        ("x.npy", "groups", r"no named columns\. .* and groups for --group-column groups"),
+        ("t.csv", "vidio", r'no column named "vidio"\. .* Did you mean --group-column video\?'),
+    ]:
+        with pytest.raises(DataError, match=words):
+            open_stream(tmp_path / name, columns=Columns(group=column))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openworld.data.values import NotANumber, as_numbers, counts_rows
+from openworld.data.values import NotANumber, as_groups, as_numbers, counts_rows, group_numbers
 
 
 def test_numbers_missing_values_and_booleans() -> None:
@@ -40,3 +40,12 @@ def test_row_numbers() -> None:
     assert not counts_rows(np.arange(5))  # a table so small may be anything
     assert not counts_rows(np.arange(10) * 2)
     assert not counts_rows(np.arange(7, 27))
+
+
+def test_a_missing_cell_is_a_group_of_its_own() -> None:
+    cells = [" burst 1 ", "", "nan", None, float("nan"), "N/A", 7, "7"]
+    assert as_groups(cells).tolist() == ["burst 1", "", "", "", "", "", "7", "7"]
+    assert as_groups([]).dtype.kind == "U"
+    numbers = group_numbers(np.array(["b", "", "a", "", "b"]))
+    assert numbers[0] == numbers[4]
+    assert len(set(numbers.tolist())) == 4

@@ -67,7 +67,7 @@ def text_column(
     found = first_of(TEXT_COLUMNS, names if candidates is None else candidates)
     if found is None or columns.features is not None or columns.text_wins:
         return found if columns.features is None else None
-    taken = {found, columns.label_of(path, names), columns.id, columns.group}
+    taken = {found, columns.label_of(path, names), columns.id, columns.group_of(path, names)}
     numbers = [
         name for name in names if name not in taken and not looks_like_id(name) and holds_numbers(name)
     ]
