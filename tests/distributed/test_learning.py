@@ -7,14 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from openworld import EuclideanMetric, NCMMetric, NearestNonOutlier, OpenWorldRecognizer
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.stream import Stream
 from openworld.data.streams import open_stream
-from openworld.distributed import LOCAL, class_statistics, fit, fit_metric, learn, recognize, sampling
+from openworld.distributed import (
+    LOCAL,
+    class_statistics,
+    fit,
+    fit_metric,
+    learn,
+    recognize,
+    sampling,
+    takes_groups,
+)
 from openworld.distributed.engine import PARTS_IN_A_SUM, LocalEngine
 from openworld.recognition import ClassStatistics
 from openworld.samples import Extraction, open_samples
@@ -140,3 +152,90 @@ def test_pictures_are_a_stream(pictures: Path, tmp_path: Path) -> None:
         "/" not in name or str(answer) in (name.split("/")[0], "unknown")
         for name, answer in zip(names, np.concatenate([part.judgement.labels for part in found]), strict=True)
     )
+
+
+class GroupsSeen(BaseEstimator):
+    """A recognizer that only remembers which group each sample was learned with."""
+
+    calibrates_itself = True
+
+    def fit(self, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> GroupsSeen:
+        self.seen_ = self.fitted_ = Counter[tuple[float, str]]()
+        return self.partial_fit(X, y, groups)
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> GroupsSeen:
+        assert groups is not None
+        self.seen_ = self.seen_ + Counter(zip(X[:, 0].tolist(), groups.tolist(), strict=True))
+        self.fitted_ = self.fitted_ or self.seen_
+        return self
+
+    def without_classes(self) -> GroupsSeen:
+        empty = GroupsSeen()
+        empty.seen_, empty.fitted_ = Counter(), self.fitted_
+        return empty
+
+    def __add__(self, other: GroupsSeen) -> GroupsSeen:
+        total = self.without_classes()
+        total.seen_ = self.seen_ + other.seen_
+        return total
+
+
+@pytest.fixture
+def bursts(tmp_path: Path) -> tuple[Data, np.ndarray, Stream]:
+    """Ten copies of each of 120 samples, in 12 parts that the groups cross; every fifth is of no group."""
+    random, n_features = np.random.default_rng(5), 6
+    y = np.repeat(np.arange(6), 200)
+    X = 3 * random.standard_normal((6, n_features))[y] + np.repeat(
+        random.standard_normal((120, n_features)), 10, axis=0
+    )
+    X = (X + 0.01 * random.standard_normal(X.shape)).astype(np.float32)
+    groups = np.where(np.arange(1200) % 50 < 10, "", np.repeat(np.arange(120), 10).astype(str))
+    order = random.permutation(1200)
+    X, y, groups = X[order], y[order], groups[order]
+    features = pa.array(X.tolist(), pa.list_(pa.float32(), n_features))
+    table = pa.table({"features": features, "label": y, "burst": groups})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=100)
+    stream = open_stream(
+        tmp_path / "t.parquet", columns=Columns(group="burst"), batch_bytes=70 * 24, part_bytes=100 * 24
+    )
+    assert len(stream.parts) == 12
+    return (X, y), groups, stream
+
+
+@pytest.mark.parametrize("held_in_memory", [0, 1 << 20])
+def test_fit_learns_every_sample_with_its_group(
+    bursts: tuple[Data, np.ndarray, Stream], held_in_memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (X, _), groups, stream = bursts
+    expected = Counter(zip(X[:, 0].tolist(), groups.tolist(), strict=True))
+    monkeypatch.setattr(sampling.draw, "__defaults__", (400,))
+    model = fit(GroupsSeen(), stream, held_in_memory=held_in_memory).model
+    assert model.seen_ == expected
+    assert model.fitted_ <= expected  # what the representation is chosen on: a sample, or everything
+    assert (300 < model.fitted_.total() < 500) == (held_in_memory == 0)
+    assert learn(GroupsSeen().fit(X[:1], X[:1], groups[:1]), stream).model.seen_ == expected + Counter(
+        [(float(X[0, 0]), str(groups[0]))]
+    )
+
+
+def test_groups_in_parts_are_groups_at_once(bursts: tuple[Data, np.ndarray, Stream]) -> None:
+    data, groups, stream = bursts
+    whole = OpenWorldRecognizer(n_lifted=0).fit(*data, groups=groups)
+    memberships = whole.membership(data[0])
+    for held_in_memory in (0, 1 << 20):
+        learned = fit(OpenWorldRecognizer(n_lifted=0), stream, held_in_memory=held_in_memory)
+        assert np.allclose(learned.model.membership(data[0]), memberships, atol=1e-4)
+    ungrouped = OpenWorldRecognizer(n_lifted=0).fit(*data)
+    assert not np.allclose(ungrouped.membership(data[0]), memberships, atol=1e-2)
+
+
+def test_a_recognizer_that_takes_no_groups_says_so(bursts: tuple[Data, np.ndarray, Stream]) -> None:
+    data, _, stream = bursts
+    nno = NearestNonOutlier(EuclideanMetric(), tau=2.0)
+    assert takes_groups(OpenWorldRecognizer())
+    assert not takes_groups(nno)
+    for held_in_memory in (0, 1 << 20):
+        with pytest.raises(DataError, match="have groups, which a NearestNonOutlier does not take"):
+            fit(nno, stream, held_in_memory=held_in_memory)
+    with pytest.raises(DataError, match="have groups, which a NearestNonOutlier does not take"):
+        learn(nno.fit(*data), stream)

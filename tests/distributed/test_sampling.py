@@ -6,7 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from openworld.data.columns import Columns
 from openworld.data.streams import open_stream
 from openworld.distributed import LOCAL, sampling
 from openworld.samples import Extraction
@@ -37,3 +40,18 @@ def test_of_very_many_classes_a_thousand_are_drawn(tmp_path: Path) -> None:
     assert drawn is not None
     assert len(np.unique(drawn)) == sampling.CLASSES
     assert set(Counter(drawn.tolist()).values()) == {2}  # all of each
+
+
+def test_samples_are_drawn_with_their_groups(tmp_path: Path) -> None:
+    values = np.arange(2_000.0)
+    table = pa.table({"x": values, "label": np.arange(2_000) % 4, "burst": (values // 10).astype(int)})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=500)
+    stream = open_stream(tmp_path / "t.parquet", columns=Columns(group="burst"), part_bytes=500 * 8)
+    drawn = sampling.draw(stream, LOCAL, sampling.class_counts(stream, LOCAL), 300)
+    assert 200 < len(drawn) < 400
+    assert drawn.groups is not None
+    assert drawn.groups.tolist() == [str(int(x // 10)) for x in drawn.X[:, 0]]
+    assert drawn.rows.tolist() == drawn.X[:, 0].astype(int).tolist()
+    assert sampling.sample_of(stream, 300).groups is not None
+    nothing = sampling.gather(stream, LOCAL, 0.0)
+    assert (nothing.X.shape, len(nothing)) == ((0, 1), 0)

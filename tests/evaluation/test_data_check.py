@@ -52,3 +52,16 @@ def test_a_time_or_number_of_the_sample_is_found() -> None:
     y = np.repeat(["a", "b"], 20)
     assert check_data(X, y).counting == [1, 2]
     assert check_data(X[:5], y[:5]).counting == []
+
+
+def test_copies_within_a_class() -> None:
+    X, y = data()
+    X[5:8] = X[4]
+    X[24] = X[23]
+    assert check_data(X, y).copies_within == 6 / 60
+    assert check_data(X, y).copies == []
+    groups = np.full(60, "")
+    groups[4:8] = "burst"
+    assert check_data(X, y, groups=groups).copies_within == 2 / 60  # those that are of no group
+    groups[4] = "other"
+    assert check_data(X, y, groups=groups).copies_within == 6 / 60

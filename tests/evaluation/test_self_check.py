@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar, Self
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,64 @@ def test_many_samples_are_drawn_evenly() -> None:
     assert check is not None
     assert check.n_samples == MOST_SAMPLES
     assert check.right > 0.5
+
+
+class Recorder(OpenWorldRecognizer):
+    """Keeps what it was fitted on and judged on, in lists that its copies share."""
+
+    fits: ClassVar[list[tuple[np.ndarray, np.ndarray | None]]] = []
+    judged: ClassVar[list[np.ndarray]] = []
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        self.fits.append((X, groups))
+        return super().fit(X, y)
+
+    def judge(self, X: Any, n_nearest: int = 1) -> Any:
+        self.judged.append(X)
+        return super().judge(X, n_nearest)
+
+
+def test_a_group_is_held_out_as_a_whole() -> None:
+    X, y = blobs(5, 12)
+    groups = np.where(np.arange(60) % 12 < 2, "", (np.arange(60) % 12 // 4).astype(str))  # 4 each, 2 alone
+    groups[y == "c04"] = "all of a class"
+    pair = {
+        x.tobytes(): (label, group) for x, label, group in zip(X, y.tolist(), groups.tolist(), strict=True)
+    }
+    Recorder.fits.clear()
+    Recorder.judged.clear()
+    check = self_check(Recorder(n_lifted=0), X, y, groups=groups)
+    assert check is not None
+    assert check.n_samples == 48  # the class of one group is not held out as known
+    assert "c04" not in [label for label, _, _ in check.worst_classes]
+    assert check.rejected is not None
+    assert check.oscr_interval is not None
+    assert len(Recorder.fits) == 6
+    for (train, given), tested in zip(Recorder.fits, Recorder.judged, strict=True):
+        trained = [pair[x.tobytes()] for x in train]
+        assert given is not None
+        assert given.tolist() == [group for _, group in trained]
+        both = {one for one in trained if one[1]} & {pair[x.tobytes()] for x in tested}
+        assert not both, "no group is in train and test at once"
+
+
+def test_copies_make_a_check_look_better_than_it_is() -> None:
+    random = np.random.default_rng(0)
+    X, y = blobs(6, 12, spread=30.0)
+    groups = np.repeat(np.arange(len(y)), 3).astype(str)
+    X, y = np.repeat(X, 3, axis=0) + 1e-3 * random.standard_normal((3 * len(y), 12)), np.repeat(y, 3)
+    optimistic, honest = self_check(recognizer(), X, y), self_check(recognizer(), X, y, groups=groups)
+    assert optimistic is not None
+    assert honest is not None
+    assert honest.n_samples == optimistic.n_samples
+    assert honest.nearest_right < optimistic.nearest_right
+
+
+@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
+def test_classes_of_one_group_cannot_be_checked() -> None:
+    X, y = blobs(4, 12)
+    assert self_check(recognizer(), X, y, groups=y) is None
+    groups = np.where(y == "c00", "", y)  # of one class there are samples to hold out
+    check = self_check(recognizer(), X, y, groups=groups)
+    assert check is not None
+    assert check.n_samples == 12

@@ -130,9 +130,9 @@ def self_check(
     """
     chosen = _drawn(y, seed)
     classes, codes = np.unique(y[chosen], return_inverse=True)
-    if len(classes) < 2:
-        return None
     folds = _folds(codes, None if groups is None else groups[chosen])
+    if len(classes) < 2 or folds.max() < 0:
+        return None
     held_out = [folds == fold for fold in range(N_FOLDS)]
     left_out = [codes % N_FOLDS == fold for fold in range(N_FOLDS)] if len(classes) > 2 else []
     parts: list[list[_HeldOutAnswers]] = [[], []]
