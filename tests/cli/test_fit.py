@@ -111,3 +111,59 @@ def test_progress_is_reported_where_there_is_no_terminal(
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow")
     assert "Learning: 60 of 60," in run.message
     assert "Checking on held-out samples: 6 of 6," in run.message
+
+
+@pytest.fixture
+def frames(table: pd.DataFrame) -> pd.DataFrame:
+    """Each sample four times, as frames of a video."""
+    repeated = pd.concat([table] * 4).assign(video=np.tile([f"v{i}" for i in range(len(table))], 4))
+    noise = 1e-3 * np.random.default_rng(1).standard_normal((len(repeated), 3))
+    return repeated.assign(**dict(zip("abc", (repeated[["a", "b", "c"]] + noise).to_numpy().T, strict=True)))
+
+
+def test_groups_are_held_out_together(run: Any, frames: pd.DataFrame, tmp_path: Path) -> None:
+    frames.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--group-column", "video")
+    assert "ignored" not in run.message
+    assert "Self-check on 240 held-out samples of 5 classes" in run.message
+    model = openworld.load(tmp_path / "m.ow")
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    X = frames[["a", "b", "c"]]
+    expected = openworld.OpenWorldRecognizer().fit(X, frames["label"], groups=frames["video"])
+    np.testing.assert_allclose(model.membership(X), expected.membership(X), atol=1e-4)
+    ungrouped = openworld.OpenWorldRecognizer().fit(X, frames["label"])
+    assert np.abs(ungrouped.membership(X) - expected.membership(X)).max() > 0.01
+
+
+def test_only_openworld_takes_groups(run: Any, frames: pd.DataFrame, tmp_path: Path) -> None:
+    frames.to_csv(tmp_path / "t.csv", index=False)
+    for name in ("nno", "ncm", "softmax-threshold"):
+        model = tmp_path / f"{name}.ow"
+        command = ("fit", tmp_path / "t.csv", "-o", model, "--recognizer", name, "--group-column", "video")
+        run(*command, code=1)
+        assert f"--group-column has no meaning for {name}; it is for openworld." in run.message
+        assert not model.exists()
+
+
+def test_a_class_of_one_group_is_not_held_out(run: Any, frames: pd.DataFrame, tmp_path: Path) -> None:
+    frames.loc[frames["label"] == "eel", "video"] = "a long one"
+    frames.to_csv(tmp_path / "t.csv", index=False)
+    summary = json.loads(
+        run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--group-column", "video", "--json")
+    )
+    assert summary["check"]["n_samples"] == 4 * 48
+    assert summary["classes"] == 5
+
+
+def test_copies_of_samples_are_pointed_out(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    table = pd.concat([table, table.head(20)]).assign(burst=lambda frame: frame.index)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    summary = json.loads(
+        run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--feature-columns", "a,b,c", "--json")
+    )
+    assert summary["data"]["copies_within"] == 0.5
+    (warning,) = [one for one in summary["warnings"] if "exact copy" in one]
+    assert warning.startswith("50% of the samples have an exact copy in their own class. Copies make")
+    assert "name groups of copies with --group-column" in warning
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--group-column", "burst")
+    assert "exact copy" not in run.message

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -233,3 +234,26 @@ def test_what_cannot_be_done(run: Any, vectors: Any, tmp_path: Path) -> None:
     assert "no labels" in run.message
     run("fit", tmp_path / "x.npy", "-o", tmp_path / "m.ow", "--extractor", "pixels", code=1)
     assert "need no extractor" in run.message
+
+
+def test_groups_are_learned_part_by_part(
+    run: Any, vectors: tuple[np.ndarray, np.ndarray], tmp_path: Path
+) -> None:
+    """Fit and learn in twenty parts with groups across them give the model of everything at once."""
+    X, y = vectors
+    groups = np.repeat(np.arange(N // 5), 5).astype(str)
+    X[:] = X[np.arange(N) // 5 * 5]  # bursts of five copies
+    y[:] = y[np.arange(N) // 5 * 5]
+    features = pa.array(X.tolist(), pa.list_(pa.float32(), D))
+    order = np.random.default_rng(2).permutation(N)
+    bursts = pa.table({"features": features, "label": y, "burst": groups}).take(order)
+    pq.write_table(bursts, tmp_path / "t.parquet", row_group_size=PART)
+    model = tmp_path / "m.ow"
+    run("fit", tmp_path / "t.parquet", "-o", model, "--group-column", "burst", "--no-check")
+    found = openworld.load(model)
+    expected = openworld.OpenWorldRecognizer().fit(X[order], y[order], groups=groups[order])
+    np.testing.assert_allclose(found.membership(X), expected.membership(X), atol=1e-3)
+    run("learn", model, tmp_path / "t.parquet", "--group-column", "burst", "-o", tmp_path / "twice.ow")
+    twice = openworld.load(tmp_path / "twice.ow")
+    expected.partial_fit(X[order], y[order], groups=groups[order])
+    np.testing.assert_allclose(twice.membership(X), expected.membership(X), atol=1e-3)

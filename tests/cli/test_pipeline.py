@@ -313,3 +313,40 @@ def test_sentences(run: Any, tmp_path: Path) -> None:
     assert "<img" not in page
     run("recognize", tmp_path / "q.ow", tmp_path / "missing.txt", code=1)
     assert "no such file" in run.err
+
+
+def test_sub_folders_are_groups(run: Any, photos: Path, tmp_path: Path) -> None:
+    for kind in KINDS[:4]:
+        for burst, numbers in (("monday", range(4)), ("tuesday", range(4, 8))):
+            (photos / kind / burst).mkdir()
+            for i in numbers:
+                (photos / kind / f"{i:02}.png").rename(photos / kind / burst / f"{i:02}.png")
+    by_folder = ("--group-column", "folder")
+    run("fit", photos, "-o", tmp_path / "direct.ow", "--extractor", "pixels", *by_folder)
+    run("extract", photos, "-o", tmp_path / "f.npz", "--extractor", "pixels", *by_folder)
+    with np.load(tmp_path / "f.npz") as file:
+        X, y, groups = file["X"], file["y"], file["groups"]
+    assert sorted(set(groups.tolist()))[:3] == ["", "bright/monday", "bright/tuesday"]
+    assert [(groups == name).sum() for name in ("", "dark/monday")] == [16, 4]
+    run("fit", tmp_path / "f.npz", "-o", tmp_path / "extracted.ow", "--group-column", "groups")
+    direct, extracted = openworld.load(tmp_path / "direct.ow"), openworld.load(tmp_path / "extracted.ow")
+    np.testing.assert_allclose(direct.membership(X), extracted.membership(X))
+    expected = openworld.OpenWorldRecognizer().fit(X, y, groups=groups)
+    np.testing.assert_allclose(direct.membership(X), expected.membership(X), atol=1e-4)
+    run("extract", photos, "-o", tmp_path / "none.npz", "--extractor", "pixels")
+    assert "groups" not in np.load(tmp_path / "none.npz").files
+    run("fit", photos, "-o", tmp_path / "m.ow", "--extractor", "pixels", "--group-column", "burst", code=1)
+    assert "holds pictures in folders, which have no columns. Use --group-column folder" in run.message
+
+
+def test_groups_of_a_folder_of_one_class(run: Any, photos: Path, model: Path, tmp_path: Path) -> None:
+    run("fit", photos, "-o", tmp_path / "m.ow", "--extractor", "pixels", "--no-check")
+    corner = save(tmp_path / "teach", ("monday", "tuesday"), 3)  # sub-folders that are bursts, not classes
+    command = ("--label", "corner", "--group-column", "folder")
+    summary = json.loads(run("learn", tmp_path / "m.ow", corner, *command, "--json"))
+    assert (summary["samples"], summary["new_classes"]) == (6, 1)
+    assert "no sub-folders" not in run.message
+    run("learn", model, corner, *command, code=1)
+    assert (
+        "--group-column has no meaning for a NearestNonOutlier; it is for models of openworld." in run.message
+    )
