@@ -119,7 +119,7 @@ FeatureColumnsOption = Annotated[
     typer.Option(
         "--feature-columns",
         metavar="A,B,...",
-        help="Numeric columns to learn from. Default: all except label and id columns.",
+        help="Numeric columns to learn from. Default: all except label, id and group columns.",
         rich_help_panel=TABLES,
     ),
 ]

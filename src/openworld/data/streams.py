@@ -143,8 +143,8 @@ def open_stream(
     ----------
     path : path, URL or several of them
         `.csv`, `.tsv`, also with `.gz`: a header line, then one sample per line, separated by comma,
-        semicolon, tab or bar. `.npz`: arrays `X` (n, D) and optionally `y` (n,), and `names` and `extractor`
-        as written by `openworld extract`. `.parquet`: numeric columns, or one column of lists named
+        semicolon, tab or bar. `.npz`: arrays `X` (n, D) and optionally `y` (n,), and `names`, `extractor` and
+        `groups` as written by `openworld extract`. `.parquet`: numeric columns, or one column of lists named
         `features`. `.arrow`, `.feather`, `.ipc`: the same in an Arrow file. `.npy`: the features, with the
         labels of `x.npy` in `x.labels.npy`. A pattern such as `s3://bucket/part-*.parquet` means all matching
         files, sorted by name. URLs (`s3://`, `gs://`, `memory://`) are opened with fsspec.
