@@ -21,6 +21,7 @@ from openworld.model_file.packing import (
     Document,
     ModelFileError,
     is_own_objective,
+    pack_groups,
     pack_objective,
     pack_triangle,
     pack_zeros,
@@ -30,6 +31,7 @@ from openworld.model_file.packing import (
     require_number,
     require_training,
     require_whole,
+    unpack_groups,
     unpack_objective,
     unpack_triangle,
     unpack_zeros,
@@ -44,6 +46,7 @@ from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.score import ScoreCalibration
 from openworld.recognition.adaptive.scoring import ScoringModel, by_row, sorted_classes
 from openworld.recognition.adaptive.scoring_index import ScoreIndex
+from openworld.recognition.adaptive.training import TrainingBatch
 from openworld.recognition.class_sums import PooledScatter
 
 # Bounds of what learning can make, so that no product overflows later: of a sample, of its representation (a
@@ -73,17 +76,16 @@ def describe(model: OpenWorldRecognizer, exact: bool) -> tuple[Document, Arrays]
     except ValueError as error:
         raise ModelFileError(f"Cannot save this model: {error}.") from error
     parameters["objective"] = pack_objective(model.objective)
-    unknowns = model.memory_.kept_unknowns()
-    kept = {"unknowns": unknowns} if len(unknowns) else {}
+    labels, kept = model.statistics_.labels, _describe_kept(model)
     if isinstance(model.memory_, StartingMemory):
         if preprocessing is not None:
             raise ModelFileError("Preprocessing can be saved once it is fitted, with the second class.")
-        return {"parameters": parameters, "state": None}, {"starting": model.memory_.samples()[0], **kept}
+        return {"parameters": parameters, "state": None}, {"starting": model.memory_.batch().samples, **kept}
     state = model.state()
     metric, metric_arrays = _describe_metric(model.metric_)
     if exact or not _map_follows(model):
         metric_arrays["metric.map"] = pack_triangle(model.metric_.whitening_.map.T, np.float32)
-    labels, lengths = model.statistics_.labels, model.memory_.lengths
+    lengths = model.memory_.lengths
     samples, codes = model.reservoir_.samples(np.array(labels, dtype=object), sys.maxsize)
     document: Document = {
         "parameters": parameters,
@@ -94,9 +96,7 @@ def describe(model: OpenWorldRecognizer, exact: bool) -> tuple[Document, Arrays]
             "dtype": model.reservoir_.dtype.name,
             "samples_of_class": np.bincount(codes, minlength=len(labels)).tolist(),
         },
-        "state": None
-        if state is None
-        else {"n_samples": state[0], **_describe_calibration(state[1].calibration)},
+        "state": state and {"n_samples": state[0], **_describe_calibration(state[1].calibration)},
     }
     arrays = {**metric_arrays, **kept, **pack_zeros("reservoir", samples.reshape(-1, model.n_features_in_))}
     if labels:  # a model that knows no class yet has no statistics
@@ -113,6 +113,13 @@ def describe(model: OpenWorldRecognizer, exact: bool) -> tuple[Document, Arrays]
             centroids, lists = scoring.index.training
             arrays |= {"index.centroids": centroids, "index.lists": lists}
     return document, arrays
+
+
+def _describe_kept(model: OpenWorldRecognizer) -> Arrays:
+    """Return the samples of no class, and the hashes of the groups of the others, where there are some."""
+    unknowns = model.memory_.kept_unknowns()
+    groups = model.reservoir_.groups(np.array(model.statistics_.labels, dtype=object))
+    return pack_groups(groups) | ({"unknowns": unknowns} if len(unknowns) else {})
 
 
 def _map_follows(model: OpenWorldRecognizer) -> bool:
@@ -176,7 +183,7 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
     model: OpenWorldRecognizer = kind(**parameters)
     counts, n_features = arrays["counts"], document["n_features"]
     if "starting" in arrays:
-        starting = _restore_starting(model, arrays["starting"], labels, counts, n_features)
+        starting = _restore_starting(model, arrays, labels, counts, n_features)
         _restore_unknowns(starting.memory_, arrays, n_features)
         return starting
     metric = _restore_metric(document["metric"], arrays, n_features)
@@ -207,14 +214,15 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
 
 
 def _restore_starting(
-    model: Any, samples: NDArray[Any], labels: list[Any], counts: NDArray[Any], n_features: int
+    model: Any, arrays: Arrays, labels: list[Any], counts: NDArray[Any], n_features: int
 ) -> ColdStartRecognizer:
     """Return a recognizer that knows too little to recognize anything."""
     require(isinstance(model, ColdStartRecognizer) and len(labels) < FEWEST_CLASSES, "state")
-    require_floats(samples, (int(counts.sum()), n_features), "starting", most=_SAMPLE)
+    samples = require_floats(arrays["starting"], (int(counts.sum()), n_features), "starting", most=_SAMPLE)
     starting: ColdStartRecognizer = model.start(n_features)
     if labels:
-        starting.memory_.add(samples, np.repeat(np.array(labels, dtype=object), counts.astype(np.intp)))
+        names = np.repeat(np.array(labels, dtype=object), counts.astype(np.intp))
+        starting.memory_.add(TrainingBatch(samples, names, unpack_groups(arrays, len(names))))
     return starting
 
 
@@ -223,7 +231,7 @@ def _restore_unknowns(memory: ClassMemory, arrays: Arrays, n_features: int) -> N
     if "unknowns" in arrays:
         found = arrays["unknowns"]
         require_floats(found, (len(found), n_features), "unknowns", memory.unknowns.dtype.name)
-        memory.add(found[:0], np.empty(0), found)
+        memory.add(TrainingBatch(found[:0], np.empty(0), unknowns=found))
 
 
 def _check_parameters(parameters: Document) -> None:
@@ -315,7 +323,8 @@ def _restore_reservoir(
     require(dtype in ("float32", "float64"), "reservoir")
     samples = unpack_zeros(arrays, "reservoir", (int(of_class.sum()), n_features), dtype, _SAMPLE)
     reservoir = Reservoir(size, total, dtype)
-    reservoir.add(samples, np.repeat(np.array(labels, dtype=object), of_class))
+    names = np.repeat(np.array(labels, dtype=object), of_class)
+    reservoir.add(samples, names, unpack_groups(arrays, len(names)))
     return reservoir
 
 

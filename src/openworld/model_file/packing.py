@@ -154,6 +154,18 @@ def unpack_zeros(
 # -- labels -------------------------------------------------------------------------------------------
 
 
+def pack_groups(hashes: NDArray[np.uint64] | None) -> Arrays:
+    """Return the hashes of the groups of samples as arrays to store, none if no sample has a group."""
+    return {} if hashes is None else {"groups": hashes.view(np.int64)}
+
+
+def unpack_groups(arrays: Arrays, n_samples: int) -> NDArray[np.uint64] | None:
+    """Return the hashes of the groups of samples; None if they have none."""
+    hashes = arrays.get("groups")
+    require(hashes is None or (hashes.dtype == np.int64 and hashes.shape == (n_samples,)), "groups")
+    return None if hashes is None else hashes.view(np.uint64)
+
+
 def pack_labels(labels: list[Any]) -> Document | None:
     """Describe labels of one kind; [None] becomes None."""
     if labels == [None]:

@@ -186,19 +186,6 @@ def _check_classes(recognizer: Any, labels: NDArray[Any]) -> None:
         check_unknown_label(recognizer.unknown_label_, classes)
 
 
-def split_unknown(
-    recognizer: Any, samples: NDArray[Any], labels: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the samples and labels of classes, and separately the samples with the unknown label.
-
-    If the recognizer's `learn_unknowns` is not set, nothing is separated.
-    """
-    unknown = np.asarray(labels == recognizer.unknown_label_)
-    if not getattr(recognizer, "learn_unknowns", False) or not unknown.any():
-        return samples, labels, samples[:0]
-    return samples[~unknown], labels[~unknown], samples[unknown]
-
-
 def continue_training(
     recognizer: Any,
     X: ArrayLike,

@@ -36,7 +36,8 @@ def test_the_noise_predicts_how_cosines_shrink():
     samples = means[codes] + random.normal(size=(1200, n_features))
     own = np.array([samples[codes == c].mean(axis=0) for c in range(40)])
     counts, shares = np.full(40, 30.0), np.full(40, 1 / 40)
-    held_out = HeldOut(samples.astype(np.float32), codes, own.astype(np.float32), counts, shares, 0.0)
+    arrays = samples.astype(np.float32), codes, own.astype(np.float32)
+    held_out = HeldOut(*arrays, counts, shares, 0.0, parts=1 / counts[codes], effective=counts)
     noise = module._noise(held_out)
     assert noise == pytest.approx(n_features / signal**2, rel=0.1)
 

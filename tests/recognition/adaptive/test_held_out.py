@@ -12,13 +12,16 @@ from openworld.recognition.adaptive.metric import Whitening, center_weights
 
 
 class Case:
-    """Samples of some classes, and the covariance that whitens them."""
+    """Samples of some classes, each `copies` times, and the covariance that whitens them."""
 
-    def __init__(self, sizes, n_features=4, shrinkage=0.2, seed=0):
+    def __init__(self, sizes, n_features=4, shrinkage=0.2, seed=0, copies=1):
         random = np.random.default_rng(seed)
         self.codes = np.repeat(np.arange(len(sizes)), sizes)
         centers = 2 * random.normal(size=(len(sizes), n_features))
         self.samples = centers[self.codes] + random.normal(size=(len(self.codes), n_features))
+        self.groups = np.repeat(np.arange(len(self.codes)), copies)
+        self.codes, self.samples = np.repeat(self.codes, copies), np.repeat(self.samples, copies, axis=0)
+        sizes = np.multiply(sizes, copies).tolist()
         self.counts = np.array(sizes, dtype=float)
         self.means = self.means_of(np.ones(len(self.codes), dtype=bool))
         deviations = self.samples - self.means[self.codes]
@@ -28,7 +31,7 @@ class Case:
         self.shares = center_weights(self.counts)
         root = np.linalg.inv(np.linalg.cholesky(self.covariance)).T
         center = self.shares @ self.means
-        several = self.counts[self.codes] > 1
+        several = self.counts[self.codes] > copies
         self.judged = np.flatnonzero(several)
         self.held_out = HeldOut(
             ((self.samples - center) @ root)[several].astype(np.float32),
@@ -37,6 +40,9 @@ class Case:
             self.counts,
             self.shares,
             self.per_sample,
+            (copies / self.counts[self.codes])[several],
+            self.counts / copies,
+            self.groups[several] if copies > 1 else None,
         )
 
     def means_of(self, kept):
@@ -73,7 +79,36 @@ def test_a_sample_left_out_of_covariance_mean_and_center(sizes, seed):
             np.testing.assert_allclose(own.mixed[row], known.mixed[at, code], rtol=1e-3, atol=1e-3)
             np.testing.assert_allclose(own.means[row], known.means[at, code], rtol=1e-3, atol=1e-3)
             np.testing.assert_allclose(own.samples[row], known.samples[at], rtol=1e-3, atol=1e-3)
-            assert own.counts[row] == n - 1
+            assert own.counts[row] == known.left[at] == pytest.approx(n - 1)
+
+
+@settings(max_examples=30)
+@given(sizes=SIZES, copies=st.integers(2, 4), seed=st.integers(0, 99))
+def test_a_group_of_copies_left_out_of_covariance_mean_and_center(sizes, copies, seed):
+    case = Case(sizes, seed=seed, copies=copies)
+    own = case.held_out.own()
+    for rows, known, _ in case.held_out:
+        for at, i in enumerate(case.judged[rows]):
+            code, kept = case.codes[i], case.groups != case.groups[i]
+            means = case.means_of(kept)
+            of_class = case.codes == code
+            before, after = (
+                (part - mean).T @ (part - mean)
+                for part, mean in (
+                    (case.samples[of_class], case.means[code]),
+                    (case.samples[of_class & kept], means[code]),
+                )
+            )
+            covariance = case.covariance - case.per_sample * (before - after)
+            expected = case.products(case.samples[i], means, case.shares @ means, covariance)
+            for one, other in zip(
+                (known.mixed[at], known.samples[at, 0], known.means[at]), expected, strict=True
+            ):
+                np.testing.assert_allclose(one, other, rtol=4e-3, atol=4e-3)
+            row = rows.start + at
+            assert own.mixed[row, 0] == pytest.approx(known.mixed[at, code], abs=1e-3)
+            assert known.left[at] == pytest.approx(sizes[code] - 1)
+            assert known.counts[code] == pytest.approx(sizes[code])
 
 
 @settings(max_examples=30)

@@ -9,6 +9,7 @@ from openworld.recognition.adaptive.memory import ClassMemory, Derived
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import make_scoring_model
+from openworld.recognition.adaptive.training import TrainingBatch
 
 X, CODES = load_iris(return_X_y=True)
 Y = np.array(["a", "b", "c"])[CODES]
@@ -21,7 +22,7 @@ def empty_memory():
 
 def learned(samples=X, labels=Y):
     memory = empty_memory()
-    memory.add(samples, labels)
+    memory.add(TrainingBatch(samples, labels))
     return memory
 
 
@@ -35,7 +36,7 @@ def classes_of(memory):
 def test_every_change_is_one_of_all_parts():
     memory = learned(X[:100], Y[:100])
     assert classes_of(memory) == ["a", "b"]
-    memory.add(X[90:], Y[90:])
+    memory.add(TrainingBatch(X[90:], Y[90:]))
     assert classes_of(memory) == ["a", "b", "c"]
     memory.rename("a", "z")
     assert classes_of(memory) == ["b", "c", "z"]
@@ -70,7 +71,7 @@ def test_a_part_that_fails_leaves_all_as_they_were(broken, monkeypatch):
 
     monkeypatch.setattr(type(part), "add" if broken == "reservoir" else "_combine_scatter", fails)
     with pytest.raises(MemoryError):
-        memory.add(X[90:], Y[90:])
+        memory.add(TrainingBatch(X[90:], Y[90:]))
     monkeypatch.undo()
     assert classes_of(memory) == ["a", "b"]
     np.testing.assert_array_equal(memory.statistics.scatter, before[0])

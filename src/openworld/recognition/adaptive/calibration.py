@@ -89,7 +89,9 @@ def scored_samples(held_out: HeldOut, distances: bool) -> tuple[ScoreCalibration
     def largest(products: Products) -> tuple[NDArray[np.intp], Doubles, Doubles, Doubles, Doubles]:
         similarities = forms[0].similarities(products, n_dimensions)
         best, first, second = two_largest(similarities - penalties)
-        counts = held_out.counts[best] - (0 if products.left_out is None else best == products.left_out)
+        counts = held_out.effective[best]
+        if products.left is not None:
+            counts = np.where(best == products.left_out, products.left, counts)
         return best, first, second, penalties[best], forms[0].factors(counts, n_dimensions)
 
     pairs = [(largest(as_known), largest(as_unknown)) for _, as_known, as_unknown in held_out]
@@ -130,10 +132,10 @@ def _forms(held_out: HeldOut, distances: bool) -> tuple[list[ScoreCalibration], 
 
 def _noise(held_out: HeldOut) -> float:
     """Return the squared deviation of a sample over the squared length of a class mean, without its noise."""
-    mixed, samples, means, counts, _ = held_out.own()
+    mixed, samples, means, counts, *_ = held_out.own()
     deviations = np.mean((samples - 2 * mixed + means) * counts / (counts + 1))
     lengths = np.einsum("ij,ij->i", held_out.means, held_out.means).astype(np.float64)
-    signal = center_weights(held_out.counts) @ (lengths - deviations / held_out.counts)
+    signal = center_weights(held_out.counts) @ (lengths - deviations / held_out.effective)
     # Classes of the same samples have no signal at all: the ratio stays finite.
     floor = max(0.01 * lengths.mean(), 1e-6 * deviations, np.finfo(np.float64).tiny)
     return float(deviations / max(signal, floor))
@@ -161,7 +163,7 @@ def _guess(held_out: HeldOut, objective: Objective) -> ScoreCalibration:
     between = (held_out.means @ held_out.means.T).astype(np.float64)
     np.fill_diagonal(between, -np.inf)
     nearest = form.similarities(
-        Products(between, squares[:, np.newaxis], squares, held_out.counts), n_dimensions
+        Products(between, squares[:, np.newaxis], squares, held_out.effective), n_dimensions
     )
     threshold = float(nearest.max()) / 2
     return replace(form, threshold=threshold, intercept=-threshold)

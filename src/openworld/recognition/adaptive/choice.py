@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openworld.recognition.adaptive.calibration import FEW_FEATURES, scored_samples
+from openworld.recognition.adaptive.groups import Grouping, Hashes
 from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
 from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric, Whitening
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
@@ -29,7 +30,12 @@ _GOOD_ENOUGH = 0.99  # promised without a lift, which then has little to gain
 
 
 def choose_metric(
-    samples: NDArray[Any], labels: NDArray[Any], *, n_lifted: int, random_state: int
+    samples: NDArray[Any],
+    labels: NDArray[Any],
+    groups: Hashes | None = None,
+    *,
+    n_lifted: int,
+    random_state: int,
 ) -> AdaptiveMetric:
     """Return the metric, not fitted: lifted where a lift is a candidate and has something to gain.
 
@@ -41,14 +47,14 @@ def choose_metric(
     """
     n_features = samples.shape[1]
     candidates = candidate_metrics(n_features, n_lifted, random_state)
-    n_classes = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
+    n_classes = _n_judged(labels, groups)
     few_features = not candidates[0].directions
     if n_classes < (2 if few_features else _FEWEST_CLASSES):
         return _default(candidates)
     if n_classes < _FEWEST_CLASSES:
         candidates = _fewer(candidates, n_classes)
-    samples, labels = _some(samples, labels)
-    judged = _judged(samples, labels)
+    samples, labels, groups = _some(samples, labels, groups)
+    judged = _judged(samples, labels, groups)
     best, quality = candidates[0], -np.inf
     for candidate in candidates:
         if candidate.n_lifted and not best.n_lifted:
@@ -66,6 +72,14 @@ def choose_metric(
     promised = {power: _promised(best, *judged, power) for power in POWERS if power != best.power}
     power = max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
     return AdaptiveMetric(**{**best.get_params(), "power": power})
+
+
+def _n_judged(labels: NDArray[Any], groups: Hashes | None) -> int:
+    """Return the number of classes with two samples or more that are no copies of each other."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    if groups is not None:
+        codes = np.unique(np.array([codes, Grouping.of(groups, codes, len(classes)).numbers]), axis=1)[0]
+    return int(np.sum(np.bincount(codes) > 1))
 
 
 def _fewer(candidates: list[AdaptiveMetric], n_classes: int) -> list[AdaptiveMetric]:
@@ -114,33 +128,44 @@ def lifted_dimensions(n_features: int, n_lifted: int) -> int:
     return min(n_lifted, _LIFTED_PER_FEATURE * n_features)
 
 
-def _some(samples: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _some(
+    samples: NDArray[Any], labels: NDArray[Any], groups: Hashes | None
+) -> tuple[NDArray[Any], NDArray[Any], Hashes | None]:
     """Return a few thousand samples chosen by their content, so that the order makes no difference."""
     if len(samples) <= _SAMPLES:
-        return samples, labels
+        return samples, labels, groups
     kept = Reservoir(_SAMPLES_PER_CLASS, _SAMPLES, precise_enough(samples))
-    kept.add(samples, labels)
+    kept.add(samples, labels, groups)
     classes = np.unique(labels)
     found, codes = kept.samples(classes, kept.per_class)
-    return found, classes[codes]
+    return found, classes[codes], kept.groups(classes)
 
 
-def _judged(samples: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return some of the samples, of some classes where there are very many, and their classes' positions."""
+def _judged(
+    samples: NDArray[Any], labels: NDArray[Any], groups: Hashes | None
+) -> tuple[NDArray[Any], NDArray[np.intp], Grouping | None]:
+    """Return some of the samples, of some classes where there are very many, with the positions of these."""
     classes = np.unique(labels)
     kept = Reservoir(2, _JUDGED, precise_enough(samples))
-    kept.add(samples, labels)
+    kept.add(samples, labels, groups)
     judged, codes = kept.samples(classes, kept.per_class)
+    grouping = kept.grouping(classes, kept.per_class)
     some = codes % step_of_judged(len(codes), len(classes)) == 0
-    return judged[some], codes[some]
+    return judged[some], codes[some], grouping and grouping.some(some)
 
 
 def _promised(
-    metric: AdaptiveMetric, judged: NDArray[Any], codes: NDArray[np.intp], power: float = 1.0
+    metric: AdaptiveMetric,
+    judged: NDArray[Any],
+    codes: NDArray[np.intp],
+    grouping: Grouping | None,
+    power: float = 1.0,
 ) -> float:
     """Return the OSCR area that calibration promises on samples of the sorted classes."""
     statistics: ClassStatistics = metric.statistics_
     whitening = metric.whitening_ if power == metric.power else Whitening.of(statistics, power)
     order = sorted_classes(statistics)[1]
-    held_out = hold_out(statistics, whitening, order, metric.representation_(judged), codes)
+    held_out = hold_out(statistics, whitening, order, metric.representation_(judged), codes, grouping)
+    if not len(held_out.codes):
+        return 0.0
     return scored_samples(held_out, distances=metric.representation_.keeps_distances)[0].quality

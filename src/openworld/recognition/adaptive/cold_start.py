@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openworld.index.growing_rows import Restorer
-from openworld.recognition.adaptive.memory import NOTHING, ClassMemory, Derived
+from openworld.recognition.adaptive.memory import ClassMemory, Derived
 from openworld.recognition.adaptive.metric import AdaptiveMetric
 from openworld.recognition.adaptive.recognizer import OpenWorldRecognizer
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.scoring import ScoringModel
+from openworld.recognition.adaptive.training import TrainingBatch
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.locking import thread_safe
 from openworld.recognition.recognizer import Judgement
@@ -37,19 +38,21 @@ class StartingMemory(ClassMemory):
         nothing = ClassStatistics("none"), ClassStatistics("per_class")
         super().__init__(Representation(n_features), *nothing, reservoir)
 
-    def samples(self) -> tuple[Doubles, NDArray[Any]]:
-        """Return all samples, shape (n, D), and their labels."""
+    def batch(self) -> TrainingBatch:
+        """Return everything that was learned, samples of shape (n, D)."""
         classes = as_array(self.statistics.labels)
         found, codes = self.reservoir.samples(classes, sys.maxsize)
-        return np.asarray(found.reshape(-1, self.n_features), dtype=np.float64), classes[codes]
+        samples = np.asarray(found.reshape(-1, self.n_features), dtype=np.float64)
+        return TrainingBatch(samples, classes[codes], self.reservoir.groups(classes), self.kept_unknowns())
 
-    def add(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any] = NOTHING) -> None:
+    def add(self, batch: TrainingBatch) -> None:
         """Add labeled samples, and samples of no class."""
+        samples, labels, groups, _ = batch
         if len(samples):
             names = list(dict.fromkeys([*self.statistics.labels, *np.unique(labels).tolist()]))
-            self.reservoir.add(samples, labels)
+            self.reservoir.add(samples, labels, groups)
             self._count(names)
-        super().add(samples[:0], labels[:0], unknowns)
+        super().add(batch._replace(samples=samples[:0], labels=labels[:0]))
 
     def forget(self, label: Any) -> None:
         """Forget a class."""
@@ -132,16 +135,16 @@ class ColdStartRecognizer(OpenWorldRecognizer):
         """Whether there are too few classes to recognize anything."""
         return isinstance(getattr(self, "memory_", None), StartingMemory)
 
-    def _learn(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]) -> Self:
+    def _learn(self, batch: TrainingBatch) -> Self:
         """Learn samples; the first samples of a second class fit the recognizer."""
         if not isinstance(self.memory_, StartingMemory):
-            return super()._learn(samples, labels, unknowns)
-        undo = self.memory_.restorer(np.unique(labels))
-        self.memory_.add(samples, labels, unknowns)
+            return super()._learn(batch)
+        undo = self.memory_.restorer(np.unique(batch.labels))
+        self.memory_.add(batch)
         if len(self.memory_.statistics) >= FEWEST_CLASSES:
             try:
                 with unchanged_on_error(self):
-                    self._learn_starting_classes(*self.memory_.samples(), self.memory_.kept_unknowns())
+                    self._learn_starting_classes(self.memory_.batch())
             except BaseException:
                 undo()
                 raise

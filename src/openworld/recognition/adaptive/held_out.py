@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from openworld.recognition.adaptive.groups import Grouping
 from openworld.recognition.adaptive.metric import Whitening, center_weights
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.validation import rank_in_class
@@ -28,6 +30,7 @@ _PAIRS_AT_ONCE = 4_000_000  # of a sample and a class, in products of matrices
 _CACHED_PAIRS = 1 << 16  # in what follows: few enough to stay in a processor's cache
 _MOST_JUDGED = 100_000_000  # pairs in all, or up to twice as many
 _LEAST = 1e-4  # the share of the variance that is left at least when samples are taken out
+_MOST_OF_CLASS = 2 / 3  # of a larger group too little of the class would be left
 
 
 class Products(NamedTuple):
@@ -42,9 +45,11 @@ class Products(NamedTuple):
     means : array of shape (n, K) or (K,)
         Squared length of each mean.
     counts : array of shape (n, K) or (K,)
-        Samples behind each mean.
+        Samples behind each mean, as many as would tell as much if none were a copy.
     left_out : array of shape (n,), optional
-        The class that each sample was left out of: one sample fewer is behind its mean.
+        The class that each sample was left out of.
+    left : array of shape (n,), optional
+        The samples behind its mean then.
     """
 
     mixed: NDArray[Any]
@@ -52,6 +57,7 @@ class Products(NamedTuple):
     means: NDArray[Any]
     counts: NDArray[Any]
     left_out: Codes | None = None
+    left: Doubles | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class HeldOut:
     Attributes
     ----------
     samples : array of shape (n, L)
-        Of classes with two samples or more.
+        Of classes with other samples that are no copies of them.
     codes : array of shape (n,)
         The class of each sample, ascending.
     means : array of shape (K, L)
@@ -69,6 +75,12 @@ class HeldOut:
     counts, shares : arrays of shape (K,)
     per_sample : float
         k: what one sample adds to the shrunk covariance.
+    parts : array of shape (n,)
+        The share of its class that leaves with each sample: the sample, or its group.
+    effective : array of shape (K,)
+        The counts, if copies told as much as other samples do.
+    groups : array of shape (n,), optional
+        The group of each sample, unless each is one of its own.
     unknowns : array of shape (m, L), optional
         Whitened samples of no class, which the statistics do not hold.
     shrunk : float
@@ -81,13 +93,20 @@ class HeldOut:
     counts: Doubles
     shares: Doubles
     per_sample: float
+    parts: Doubles
+    effective: Doubles
+    groups: Codes | None = None
     unknowns: Floats | None = None
     shrunk: float = 0.0
 
     def some(self, per_class: int, step: int) -> HeldOut:
         """Return the same with the first `per_class` samples of every `step`-th class only."""
         some = (rank_in_class(self.codes) < per_class) & (self.codes % step == 0)
-        return self if some.all() else replace(self, samples=self.samples[some], codes=self.codes[some])
+        if some.all():
+            return self
+        groups = None if self.groups is None else self.groups[some]
+        samples, codes, parts = self.samples[some], self.codes[some], self.parts[some]
+        return replace(self, samples=samples, codes=codes, parts=parts, groups=groups)
 
     def of_unknowns(self) -> Products | None:
         """Return the products of the samples of no class and all means; None without such samples."""
@@ -95,16 +114,17 @@ class HeldOut:
             return None
         mixed = (self.unknowns @ self.means.T).astype(np.float64)
         squares = _row_products(self.means, self.means)[:, 0]
-        return Products(mixed, _row_products(self.unknowns, self.unknowns), squares, self.counts)
+        return Products(mixed, _row_products(self.unknowns, self.unknowns), squares, self.effective)
 
     def own(self) -> Products:
-        """Return the products of each sample and the mean of the *other* samples of its class, K = 1."""
+        """Return the products of each sample and the mean of its class without its group, K = 1."""
         means = self.means[self.codes]
         squares = _row_products(means, means)
         mixed, samples = _row_products(self.samples, means), _row_products(self.samples, self.samples)
         column = np.zeros(len(means), dtype=np.intp)
-        products = self._without_sample(self.codes, column, mixed, samples, squares, squares)
-        return products._replace(counts=self.counts[self.codes][:, np.newaxis] - 1, left_out=None)
+        products = self._without_group(slice(None), column, mixed, samples, squares, squares)
+        assert products.left is not None
+        return products._replace(counts=products.left[:, np.newaxis], left_out=None, left=None)
 
     def __iter__(self) -> Iterator[tuple[slice, Products, Products]]:
         """Yield rows of samples, their products when known, and when their own class is unknown."""
@@ -120,7 +140,7 @@ class HeldOut:
                     squares,
                     between[codes - classes.start].astype(np.float64),
                 )
-                known = self._without_sample(codes, codes, *inner)
+                known = self._without_group(part, codes, *inner)
                 yield part, known, self._without_class(samples, codes, *inner)
 
     def _pieces(self, first: int, last: int, n_pairs: int) -> Iterator[tuple[slice, slice]]:
@@ -133,16 +153,22 @@ class HeldOut:
             if rows.start < rows.stop:
                 yield slice(start, stop), rows
 
-    def _without_sample(
-        self, codes: Codes, own: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
+    def _without_group(
+        self, rows: slice, own: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
     ) -> Products:
-        """Take each sample out of the covariance, of its own mean (column `own`) and of the center."""
-        at_own = (np.arange(len(own)), own)
-        n = self.counts[codes][:, np.newaxis]
-        along = samples - mixed[at_own][:, np.newaxis]  # d x, where d is the deviation from the mean
-        with_means = mixed - between  # d m_j
-        square = np.maximum(along - with_means[at_own][:, np.newaxis], 0)  # d d
-        step = 1 / (n - 1)  # the own mean moves by -d / (n - 1)
+        """Take the group of each sample out of the covariance, its own mean (column `own`) and the center.
+
+        A sample without a group leaves exactly. A group leaves as if all its samples were at their mean: with
+        the deviation d of that from the class mean and the group's share p of the class, the class mean moves
+        by -d p / (1 - p).
+        """
+        at_own, codes, held = (np.arange(len(own)), own), self.codes[rows], self.samples[rows]
+        middles, of_middles = self._mean_of_group(held, rows), self._mean_of_group(mixed, rows)
+        along = _row_products(held, middles) - mixed[at_own][:, np.newaxis]  # d x
+        with_means = of_middles - between  # d m_j
+        to_own = (of_middles + with_means)[at_own][:, np.newaxis]
+        square = np.maximum(_row_products(middles, middles) - to_own, 0)  # d d
+        step = (self.parts[rows] / (1 - self.parts[rows]))[:, np.newaxis]
         mixed, means = mixed.copy(), np.broadcast_to(means, mixed.shape).copy()
         mixed[at_own] -= (along * step)[:, 0]
         means[at_own] += (square * step**2)[:, 0] - 2 * with_means[at_own] * step[:, 0]
@@ -152,11 +178,20 @@ class HeldOut:
         means += 2 * shift * with_means + shift**2 * square
         samples = samples + 2 * shift * along + shift**2 * square
         along, with_means = along + shift * square, with_means + shift * square
-        taken = self.per_sample * n / (n - 1)
+        taken = self.per_sample * self.counts[codes][:, np.newaxis] * step
         gain = taken / np.maximum(1 - taken * square, _LEAST)
         mixed += gain * along * with_means
         means += gain * with_means**2
-        return Products(mixed, samples + gain * along**2, means, self.counts, own)
+        left = self.effective[codes] * (1 - self.parts[rows])
+        return Products(mixed, samples + gain * along**2, means, self.effective, own, left)
+
+    def _mean_of_group(self, values: NDArray[Any], rows: slice) -> NDArray[Any]:
+        """Return the mean of the rows of values over the group of each."""
+        if self.groups is None or not len(values):
+            return values
+        _, of_row, sizes = np.unique(self.groups[rows], return_inverse=True, return_counts=True)
+        belongs = csr_array((np.ones(len(of_row), values.dtype), of_row, np.arange(len(of_row) + 1)))
+        return np.asarray((belongs.T @ values / sizes[:, np.newaxis].astype(values.dtype))[of_row])
 
     def _without_class(
         self, held: Floats, codes: Codes, mixed: Doubles, samples: Doubles, means: Doubles, between: Doubles
@@ -182,7 +217,7 @@ class HeldOut:
                 self._leave_covariance(parts, between_deviations, with_means[rows], with_samples, unkept)
                 moved[rows], lengths[rows], samples[rows] = parts
         moved[at_own] = -np.inf
-        return Products(moved, samples, lengths, self.counts)
+        return Products(moved, samples, lengths, self.effective)
 
     def _leave_covariance(
         self,
@@ -243,40 +278,53 @@ def hold_out(
     order: Codes,
     represented: Floats,
     codes: Codes,
+    grouping: Grouping | None = None,
     unknowns: Floats | None = None,
+    *,
+    seen: bool = True,
 ) -> HeldOut:
-    """Whiten class means and samples to judge with, except those of a class of one sample.
+    """Whiten class means, and the samples to judge with that leave others of their class behind.
 
     Parameters
     ----------
     statistics : ClassStatistics
         Of the represented samples, with pooled scatter.
     whitening : Whitening
-        Made from these statistics.
     order : array of shape (K,)
-        The row of each class in `statistics`.
+        The rows of the classes in `statistics`.
     represented : array of shape (n, L)
         Samples that `statistics` hold, sorted by class.
     codes : array of shape (n,)
+    grouping : Grouping, optional
+        Of these samples; by default each is a group of its own.
     unknowns : array of shape (m, L), optional
         Represented samples of no class.
+    seen : bool, default=True
+        Whether the whitening was made from these statistics. Otherwise it has not seen what was learned of
+        the classes since, and there is nothing to leave out of it.
     """
     counts = statistics.counts[order]
-    several = counts[codes] > 1.5
-    means = whitening(statistics.means[order].astype(np.float32))
+    groups, parts, effective = None, 1 / counts[codes], counts
+    if grouping is not None:
+        groups, parts = grouping.numbers, grouping.parts(counts, codes)
+        effective = grouping.effective(counts)
+    several = parts <= _MOST_OF_CLASS
+    means = whitening((statistics.sums[order] / counts[:, np.newaxis]).astype(np.float32))
     samples = represented[several]
-    samples = whitening(samples) if len(samples) else samples
     if unknowns is not None and len(unknowns):
         unknowns = whitening(unknowns)
     return HeldOut(
-        samples,
+        whitening(samples) if len(samples) else means[:0],
         codes[several],
         means,
         counts,
-        center_weights(counts),
-        whitening.per_sample,
+        center_weights(counts) if seen else np.zeros(len(counts)),
+        whitening.per_sample if seen else 0.0,
+        parts[several],
+        effective,
+        None if groups is None else groups[several],
         unknowns,
-        _shrunk_share(statistics, whitening),
+        _shrunk_share(statistics, whitening) if seen else 0.0,
     )
 
 

@@ -27,6 +27,7 @@ from openworld.recognition.adaptive.scoring import (
     shown_samples,
     sorted_classes,
 )
+from openworld.recognition.adaptive.training import TrainingBatch
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.locking import lock_of
 from openworld.recognition.threshold import Objective
@@ -42,7 +43,6 @@ from openworld.recognition.validation import (
 _CALIBRATION_SAMPLES = 3000
 _MOST_UNKNOWNS = 300  # samples of no class that are kept
 _NO_CLASS = ""  # under which they are kept
-NOTHING: NDArray[Any] = np.empty(0)
 
 
 class ClassMemory:
@@ -75,19 +75,20 @@ class ClassMemory:
             unknowns if unknowns is not None else Reservoir(_MOST_UNKNOWNS, _MOST_UNKNOWNS, reservoir.dtype)
         )
 
-    def add(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any] = NOTHING) -> None:
+    def add(self, batch: TrainingBatch) -> None:
         """Add labeled samples and known unknowns, all or nothing."""
-        batch, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
+        samples, labels, groups, unknowns = batch
+        statistics, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
         if len(samples):
-            batch = represented_statistics(self.representation, samples, labels)
+            statistics = represented_statistics(self.representation, samples, labels)
             lengths = length_statistics(samples, labels)
-            self.statistics.check_combines(batch)
-        restore = self.restorer(batch.labels)
+            self.statistics.check_combines(statistics)
+        restore = self.restorer(statistics.labels)
         try:
             if len(samples):
-                self.statistics += batch
+                self.statistics += statistics
                 self.lengths += lengths
-                self.reservoir.add(samples, labels)
+                self.reservoir.add(samples, labels, groups)
             if len(unknowns):
                 self.unknowns.add(unknowns, np.full(len(unknowns), _NO_CLASS))
         except BaseException:
@@ -151,12 +152,11 @@ class ClassMemory:
             which calibration used.
         """
         classes, order = sorted_classes(self.statistics)
-        samples, codes = shown_samples(self.reservoir, classes, len(classes))
+        samples, codes, grouping = shown_samples(self.reservoir, classes, len(classes))
         unknowns = self.kept_unknowns()
-        represented = self.representation(unknowns) if len(unknowns) else None
-        held_out = hold_out(
-            self.statistics, whitening, order, self.representation(samples), codes, represented
-        )
+        of_unknowns = self.representation(unknowns) if len(unknowns) else None
+        represented = self.representation(samples)
+        held_out = hold_out(self.statistics, whitening, order, represented, codes, grouping, of_unknowns)
         per_class = min(max(_CALIBRATION_SAMPLES // len(classes), 2), self.reservoir.per_class)
         judged = held_out.some(per_class, step_of_judged(per_class * len(classes), len(classes)))
         few = self.representation.n_features <= FEW_FEATURES
@@ -256,11 +256,11 @@ class ClassMemoryMixin:
         check_is_fitted(self)
         samples = self._checked(X)
         check_range(samples)
-        return self._learn(samples[:0], self.classes_[:0], samples)
+        return self._learn(TrainingBatch(samples[:0], self.classes_[:0], unknowns=samples))
 
-    def _learn(self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]) -> Self:
-        derived = self._after_change(np.unique(labels))
-        self.memory_.add(samples, labels, unknowns)  # all or nothing
+    def _learn(self, batch: TrainingBatch) -> Self:
+        derived = self._after_change(np.unique(batch.labels))
+        self.memory_.add(batch)  # all or nothing
         self._derived = derived
         return self
 

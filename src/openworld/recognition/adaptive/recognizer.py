@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from openworld.recognition.adaptive.choice import choose_metric
+from openworld.recognition.adaptive.groups import group_hashes
 from openworld.recognition.adaptive.memory import ClassMemory, ClassMemoryMixin, Derived
 from openworld.recognition.adaptive.metric import AdaptiveMetric
 from openworld.recognition.adaptive.radial import length_statistics
@@ -20,6 +21,7 @@ from openworld.recognition.adaptive.representation import preprocessed
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.adaptive.score import ScoreCalibration
 from openworld.recognition.adaptive.scoring import all_scores, best_scores
+from openworld.recognition.adaptive.training import TrainingBatch
 from openworld.recognition.blas import one_blas_thread
 from openworld.recognition.locking import thread_safe
 from openworld.recognition.recognizer import Judgement
@@ -29,7 +31,6 @@ from openworld.recognition.validation import (
     check_announced,
     check_range,
     continue_training,
-    split_unknown,
     start_training,
     unchanged_on_error,
 )
@@ -168,7 +169,13 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
 
     # -- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Choose the representation on the starting classes, and learn them.
 
         Parameters
@@ -179,6 +186,10 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
             threshold is a guess. With `learn_unknowns` the unknown label marks samples of no class.
         sample_weight : array of shape (n,), optional
             How often to count each sample; whole numbers.
+        groups : array of shape (n,), optional
+            Samples that are near copies of each other: frames of a video, pictures of a burst, a picture
+            changed in several ways. Calibration leaves out whole groups, and a class of one group counts as
+            one of a single sample. None, NaN or "": a group of its own, as every sample is by default.
 
         Returns
         -------
@@ -188,27 +199,24 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         with unchanged_on_error(self):
             samples, labels = start_training(self, X, y, sample_weight)
             check_range(samples)
-            samples, labels, unknowns = split_unknown(self, samples, labels)
-            if len(samples) < 2:
-                raise ValueError(
-                    f"OpenWorldRecognizer needs at least 2 samples to start with; got {len(samples)} sample."
-                )
+            batch = TrainingBatch.split(self, samples, labels, group_hashes(groups, y, sample_weight))
+            if len(batch.samples) < 2:
+                raise ValueError("OpenWorldRecognizer needs at least 2 samples to start with; got 1 sample.")
             with one_blas_thread() if samples.size <= _FEW_VALUES else nullcontext():
-                self._learn_starting_classes(samples, labels, unknowns)
+                self._learn_starting_classes(batch)
         return self
 
-    def _learn_starting_classes(
-        self, samples: NDArray[Any], labels: NDArray[Any], unknowns: NDArray[Any]
-    ) -> None:
+    def _learn_starting_classes(self, batch: TrainingBatch) -> None:
         """Learn the starting classes in the representation that best separates known from unknown samples."""
+        samples, labels, groups, _ = batch
         reservoir = Reservoir(self.reservoir_size, dtype=precise_enough(samples))
-        reservoir.add(samples, labels)
+        reservoir.add(samples, labels, groups)
         lengths = length_statistics(samples, labels)
         before = None if self.preprocessing is None else clone(self.preprocessing).fit(samples, labels)
         inner = preprocessed(before, samples)
         if self.metric is None:
             parameters = {"n_lifted": self.n_lifted, "random_state": self.random_state}
-            self.metric_ = choose_metric(inner, labels, **parameters)
+            self.metric_ = choose_metric(inner, labels, groups, **parameters)
         else:
             self.metric_ = clone(self.metric)
         self.metric_.fit_statistics(inner, labels)
@@ -218,7 +226,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
             self.metric_.representation_, self.metric_.n_features_in_ = representation, samples.shape[1]
         statistics = self.metric_.statistics_
         self.memory_ = ClassMemory(representation, statistics, lengths, reservoir)
-        self.memory_.add(samples[:0], labels[:0], unknowns)
+        self.memory_.add(batch._replace(samples=samples[:0], labels=labels[:0]))
         self._derived = Derived()
         self._current()
 
@@ -228,6 +236,7 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Learn samples of known and of new classes.
 
@@ -237,8 +246,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         y : array of shape (n,)
         classes : array, optional
             Not needed. For compatibility with scikit-learn: if given, labels outside it are rejected.
-        sample_weight : array of shape (n,), optional
-            How often to count each sample; whole numbers.
+        sample_weight, groups : arrays of shape (n,), optional
+            As in `fit`; a group goes on from one batch to the next.
 
         Returns
         -------
@@ -246,10 +255,11 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
         """
         check_announced(y, classes)
         if not hasattr(self, "memory_"):
-            return self.fit(X, y, sample_weight)
+            return self.fit(X, y, sample_weight, groups)
         samples, labels = continue_training(self, X, y, sample_weight)
         check_range(samples)
-        return self._learn(*split_unknown(self, samples, labels))
+        hashes = group_hashes(groups, y, sample_weight)
+        return self._learn(TrainingBatch.split(self, samples, labels, hashes))
 
     # -- recognizing ------------------------------------------------------------------------------
 
@@ -346,21 +356,13 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
             if classes is not None:
                 best = classes[np.arange(len(best)), best]
                 nearest = np.take_along_axis(classes, nearest, axis=1)
-            parts.append((best, decision, membership, nearest, distances, memberships))
-        best, decision, membership, nearest, distances, memberships = (
-            np.concatenate(part) for part in zip(*parts, strict=True)
-        )
-        accepted = decision > 0
-        return Judgement(
-            answers(model.classes, np.where(accepted, best, -1), self.unknown_label_),
-            accepted,
-            decision,
-            membership,
-            model.classes[nearest],
-            distances,
-            memberships,
-            model.calibration.threshold,
-        )
+            accepted = decision > 0
+            labels = answers(model.classes, np.where(accepted, best, -1), self.unknown_label_)
+            near = model.classes[nearest], distances, memberships
+            parts.append(
+                Judgement(labels, accepted, decision, membership, *near, model.calibration.threshold)
+            )
+        return Judgement.joined(parts)
 
     def decision_function(self, X: ArrayLike) -> Doubles:
         """Return the decision of every class, shape (n, K), columns as in `classes_`; positive accepts."""

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from openworld.recognition.validation import as_key
+from openworld.recognition.adaptive.groups import ALONE, Grouping
+from openworld.recognition.validation import as_key, rank_in_class
 
 Floats = NDArray[np.floating[Any]]
 Hashes = NDArray[np.uint64]
 
 _ROWS_AT_ONCE = 16384
 _LARGEST_HASH = 2**64 - 1
+
+
+class Kept(NamedTuple):
+    """A sample and the hash of its group."""
+
+    sample: Floats
+    group: int
 
 
 class Reservoir:
@@ -25,7 +33,7 @@ class Reservoir:
 
     The hash stands for a random number that belongs to the sample, so the choice is a uniform sample of
     the distinct samples, the same whatever the order they came in; two reservoirs merge exactly. Samples
-    are rounded to `dtype` first.
+    are rounded to `dtype` first. A sample that comes again with a group is of that group.
     """
 
     def __init__(
@@ -35,14 +43,17 @@ class Reservoir:
         self.total = total
         self.most = most
         self.dtype = np.dtype(dtype)
-        self._kept: dict[Hashable, dict[int, Floats]] = {}
+        self._kept: dict[Hashable, dict[int, Kept]] = {}
         self._trimmed_to = total
+        self._has_groups = False
 
     def __len__(self) -> int:
         return sum(map(len, self._kept.values()))
 
-    def add(self, samples: NDArray[Any], labels: NDArray[Any]) -> None:
-        """Offer samples; each class keeps those with the smallest hashes."""
+    def add(self, samples: NDArray[Any], labels: NDArray[Any], groups: Hashes | None = None) -> None:
+        """Offer samples, with the hashes of their groups; each class keeps those with the smallest hashes."""
+        groups = np.full(len(samples), ALONE, dtype=np.uint64) if groups is None else groups
+        self._has_groups |= bool(np.any(groups != ALONE))
         keys, codes = np.unique(labels, return_inverse=True)
         names = keys.tolist()
         for name in names:  # what was kept is copied and not changed, so that it can be restored
@@ -51,23 +62,25 @@ class Reservoir:
         for start in range(0, len(samples), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             some = np.ascontiguousarray(samples[rows], dtype=self.dtype)
-            self._offer(some, names, codes[rows])
+            self._offer(some, names, codes[rows], groups[rows])
 
-    def _offer(self, some: Floats, names: list[Hashable], codes: NDArray[np.intp]) -> None:
+    def _offer(self, some: Floats, names: list[Hashable], codes: NDArray[np.intp], groups: Hashes) -> None:
         """Add the samples that are among those with the smallest hashes."""
         hashes = row_hashes(some)
         limits = np.array([self._limit(name) for name in names], dtype=np.uint64)
         offered = np.flatnonzero(hashes <= limits[codes])
-        offered = offered[np.lexsort((hashes[offered], codes[offered]))]
-        hashes, codes = hashes[offered], codes[offered]
+        offered = offered[np.lexsort((~groups[offered], hashes[offered], codes[offered]))]
+        hashes, codes, groups = hashes[offered], codes[offered], groups[offered]
         new = np.ones(len(offered), dtype=bool)
         new[1:] = (codes[1:] != codes[:-1]) | (hashes[1:] != hashes[:-1])
-        offered, hashes, codes = offered[new], hashes[new], codes[new]
+        offered, hashes, codes, groups = offered[new], hashes[new], codes[new], groups[new]
         present, starts, counts = np.unique(codes, return_index=True, return_counts=True)
         chosen = np.arange(len(codes)) - np.repeat(starts, counts) < self.per_class
-        for code, digest, row in zip(*(a[chosen].tolist() for a in (codes, hashes, offered)), strict=True):
+        found = (a[chosen].tolist() for a in (codes, hashes, offered, groups))
+        for code, digest, row, group in zip(*found, strict=True):
+            kept = self._kept[names[code]]
             # A copy: the sample alone, not a view that keeps all the others.
-            self._kept[names[code]][digest] = some[row].copy()
+            kept[digest] = _one(kept.get(digest), Kept(some[row].copy(), group))
         self._trim(names[code] for code in present.tolist())
 
     def _limit(self, label: Hashable) -> int:
@@ -95,14 +108,15 @@ class Reservoir:
 
     def restorer(self, labels: Iterable[Any]) -> Callable[[], None]:
         """Return a function that undoes the next change to these classes, even if it stopped halfway."""
-        names, trimmed_to = [as_key(label) for label in labels], self._trimmed_to
+        names = [as_key(label) for label in labels]
+        trimmed_to, has_groups = self._trimmed_to, self._has_groups
         # While there are few classes, or very many, one more class may make all others keep fewer samples.
         fewer = self._per_class(len(self._kept) + len(names)) < trimmed_to
         changed = [*names, *self._kept] if fewer else names
         kept = {label: self._kept.get(label) for label in changed}
 
         def restore() -> None:
-            self._trimmed_to = trimmed_to
+            self._trimmed_to, self._has_groups = trimmed_to, has_groups
             for label, samples in kept.items():
                 if samples is None:
                     self._kept.pop(label, None)
@@ -113,8 +127,9 @@ class Reservoir:
 
     def merge_from(self, other: Reservoir) -> None:
         """Add the samples of another reservoir."""
+        self._has_groups |= other._has_groups
         for label, kept in other._kept.items():
-            self._kept[label] = {**self._kept.get(label, {}), **kept}
+            self._kept[label] = _joined(self._kept.get(label, {}), kept)
         self._trim(other._kept)
 
     def forget(self, label: Any) -> None:
@@ -127,9 +142,9 @@ class Reservoir:
 
     def merge(self, labels: Iterable[Any], into: Any) -> None:
         """Merge the samples of several classes."""
-        pooled: dict[int, Floats] = {}
+        pooled: dict[int, Kept] = {}
         for label in {as_key(label) for label in (*labels, into)}:
-            pooled |= self._kept.pop(label, {})
+            pooled = _joined(pooled, self._kept.pop(label, {}))
         self._kept[as_key(into)] = pooled
         self._trim([as_key(into)])
 
@@ -138,9 +153,25 @@ class Reservoir:
         found, codes = [], []
         for code, label in enumerate(classes):
             some = list(self._kept.get(as_key(label), {}).values())[:per_class]
-            found += some
+            found += [kept.sample for kept in some]
             codes += [code] * len(some)
         return np.array(found, dtype=self.dtype), np.array(codes, dtype=np.intp)
+
+    def groups(self, classes: NDArray[Any]) -> Hashes | None:
+        """Return the hash of the group of every sample kept of some classes; None if none has a group."""
+        if not self._has_groups:
+            return None
+        kept = (self._kept.get(as_key(label), {}).values() for label in classes)
+        return np.array([one.group for of_class in kept for one in of_class], dtype=np.uint64)
+
+    def grouping(self, classes: NDArray[Any], per_class: int) -> Grouping | None:
+        """Return which of the samples that `samples` returns are of one group; None if none has a group."""
+        hashes = self.groups(classes)
+        if hashes is None:
+            return None
+        sizes = [len(self._kept.get(as_key(label), {})) for label in classes]
+        codes = np.repeat(np.arange(len(classes)), sizes)
+        return Grouping.of(hashes, codes, len(classes)).some(rank_in_class(codes) < per_class)
 
     def empty(self) -> Reservoir:
         """Return a reservoir of the same kind without samples."""
@@ -150,27 +181,40 @@ class Reservoir:
         """Return an independent copy; the samples themselves are shared, as they never change."""
         other = self.empty()
         other._kept = {label: dict(kept) for label, kept in self._kept.items()}
-        other._trimmed_to = self._trimmed_to
+        other._trimmed_to, other._has_groups = self._trimmed_to, self._has_groups
         return other
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the content as a few arrays: pickling thousands of small ones is slow."""
-        samples = [sample for kept in self._kept.values() for sample in kept.values()]
+        samples = [one.sample for kept in self._kept.values() for one in kept.values()]
         return {
             **vars(self),
-            "_kept": {label: list(kept) for label, kept in self._kept.items()},
+            "_kept": {
+                label: [(digest, one.group) for digest, one in kept.items()]
+                for label, kept in self._kept.items()
+            },
             "samples": np.array(samples, dtype=self.dtype),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         rows = iter(state.pop("samples"))
-        vars(self).update(state)
         self._kept = {
-            label: {digest: next(rows).copy() for digest in digests} for label, digests in self._kept.items()
+            label: {digest: Kept(next(rows).copy(), group) for digest, group in kept}
+            for label, kept in state.pop("_kept").items()
         }
+        vars(self).update(state)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Reservoir:
         return self.copy()
+
+
+def _one(first: Kept | None, second: Kept) -> Kept:
+    """Return one of two records of the same sample, the same whichever comes first."""
+    return second if first is None or first.group < second.group else first
+
+
+def _joined(first: dict[int, Kept], second: dict[int, Kept]) -> dict[int, Kept]:
+    return first | {digest: _one(first.get(digest), one) for digest, one in second.items()}
 
 
 def precise_enough(samples: NDArray[Any]) -> type[np.floating[Any]]:

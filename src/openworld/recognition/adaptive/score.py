@@ -70,11 +70,11 @@ class ScoreCalibration:
 
     def similarities(self, products: Products, n_dimensions: int) -> Doubles:
         """Return the similarity of every sample and class, shape (n, K)."""
-        mixed, samples, means, counts, left_out = products
+        mixed, samples, means, counts, left_out, left = products
         factors = self.factors(counts, n_dimensions)
-        if left_out is not None:
+        if left_out is not None and left is not None:
             factors = np.broadcast_to(factors, mixed.shape).copy()
-            factors[np.arange(len(mixed)), left_out] = self.factors(counts[left_out] - 1, n_dimensions)
+            factors[np.arange(len(mixed)), left_out] = self.factors(left, n_dimensions)
         if self.by_distance:
             return np.asarray(-np.sqrt(np.maximum(samples - 2 * mixed + means, 0) * factors))
         lengths = np.sqrt(np.maximum(samples * means, np.finfo(np.float64).tiny))

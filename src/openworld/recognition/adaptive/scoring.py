@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from openworld.index import is_approximate
 from openworld.index.growing_rows import GrowingRows, Restorer
-from openworld.recognition.adaptive.held_out import HeldOut
-from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, center_weights, row_lengths, unit
+from openworld.recognition.adaptive.groups import Grouping
+from openworld.recognition.adaptive.held_out import HeldOut, hold_out
+from openworld.recognition.adaptive.metric import AdaptiveMetric, Whitening, row_lengths, unit
 from openworld.recognition.adaptive.radial import lengths_of, radial_factor, radii_of
 from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
@@ -236,13 +237,17 @@ def make_scoring_model(
     new = (rows < 0) | np.isin(classes, as_array(list(changed)))
 
     if held_out is None:
-        shown = shown_samples(reservoir, classes[new & (calibration.weight > 0)], len(classes))
-        held_out = _whitened(metric, order[new], *shown, fresh=previous is None)
-    whitened, counts = held_out.means, held_out.counts
+        samples, codes, grouping = shown_samples(reservoir, classes[new], len(classes))
+        represented = metric.representation_(samples)
+        statistics, seen = metric.statistics_, previous is None
+        held_out = hold_out(
+            statistics, metric.whitening_, order[new], represented, codes, grouping, seen=seen
+        )
+    whitened = held_out.means
     first, n_added = len(vectors), int(np.sum(rows < 0))
     vectors.extend(np.empty((n_added, whitened.shape[1]), dtype=np.float32))
     rows[rows < 0] = np.arange(first, first + n_added)
-    factors[new] = calibration.factors(counts, whitened.shape[1])
+    factors[new] = calibration.factors(held_out.effective, whitened.shape[1])
     if calibration.by_distance:
         vectors.rows[rows[new]] = whitened
     else:
@@ -250,7 +255,7 @@ def make_scoring_model(
     penalties[new] = 0
     if calibration.weight:
         own = calibration.similarities(held_out.own(), whitened.shape[1])[:, 0]
-        penalties[new] = calibration.penalties(own, held_out.codes, len(counts))
+        penalties[new] = calibration.penalties(own, held_out.codes, len(whitened))
     radii = radii_of(lengths, classes)
     index, left = None, _rows_left(previous, metric.statistics_, changed)
     vectors.rows[left] = 0
@@ -264,28 +269,12 @@ def make_scoring_model(
     )
 
 
-def shown_samples(reservoir: Reservoir, classes: NDArray[Any], n_classes: int) -> tuple[NDArray[Any], Rows]:
-    """Return samples that show how tight some of the classes are, and their positions in `classes`."""
+def shown_samples(
+    reservoir: Reservoir, classes: NDArray[Any], n_classes: int
+) -> tuple[NDArray[Any], Rows, Grouping | None]:
+    """Return samples that show how tight classes are, their positions in `classes`, and their groups."""
     per_class = int(np.clip(_TIGHTNESS_SAMPLES // n_classes, 4, reservoir.per_class))
-    return reservoir.samples(classes, per_class)
-
-
-def _whitened(
-    metric: AdaptiveMetric, order: Rows, samples: NDArray[Any], codes: Rows, *, fresh: bool
-) -> HeldOut:
-    """Whiten the means of classes, given by their rows in the statistics, and samples of theirs.
-
-    A metric that is not fresh has not seen what was learned of them: there is nothing to leave out.
-    """
-    counts = metric.statistics_.counts[order]
-    sums = metric.statistics_.sums[order]
-    means = metric.whitening_((sums / counts[:, np.newaxis]).astype(np.float32))
-    several = counts[codes] > 1.5
-    shown = metric.whitening_(metric.representation_(samples[several])) if several.any() else means[:0]
-    shares, per_sample = np.zeros(len(counts)), 0.0
-    if fresh:
-        shares, per_sample = center_weights(counts), metric.whitening_.per_sample
-    return HeldOut(shown, codes[several], means, counts, shares, per_sample)
+    return *reservoir.samples(classes, per_class), reservoir.grouping(classes, per_class)
 
 
 def _rows_left(previous: ScoringModel | None, statistics: ClassStatistics, changed: Set[Any]) -> Rows:

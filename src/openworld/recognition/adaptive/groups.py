@@ -1,0 +1,93 @@
+"""Groups: samples that are near copies of each other, such as the frames of a video.
+
+A held-out sample of a group leaves its copies behind, so that it looks much nearer to its class than a new
+sample will. Calibration therefore leaves out the whole group; and the mean of a class of few groups is known
+no better than from so many samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Doubles = NDArray[np.float64]
+Hashes = NDArray[np.uint64]
+Codes = NDArray[np.intp]
+
+ALONE = 0  # the hash of a sample that is a group of its own
+
+
+def group_hashes(groups: ArrayLike | None, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Hashes:
+    """Return a hash of the group of each sample with a label in y; 0 for a group of its own.
+
+    Samples are repeated as often as their weights say.
+    """
+    n_samples = len(np.asarray(y))
+    if groups is None:
+        hashes = np.full(n_samples, ALONE, dtype=np.uint64)
+    else:
+        names = np.asarray(groups)
+        if names.shape != (n_samples,):
+            raise ValueError(
+                f"groups must have one value for each of the {n_samples} samples; got shape {names.shape}."
+            )
+        found, of_sample = np.unique(names.astype(str), return_inverse=True)
+        hashes = np.array([_hash(name) for name in found.tolist()], dtype=np.uint64)[of_sample]
+    return hashes if sample_weight is None else np.repeat(hashes, np.asarray(sample_weight).astype(np.intp))
+
+
+def _hash(name: str) -> int:
+    if name in ("", "None", "nan"):
+        return ALONE
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return max(int.from_bytes(digest, "little"), ALONE + 1)
+
+
+class Grouping(NamedTuple):
+    """Which samples of some classes are of one group.
+
+    Attributes
+    ----------
+    numbers : array of shape (n,)
+        The group of each sample.
+    alike : array of shape (n,)
+        The share of the *other* samples kept of its class that are of its group: an estimate without bias of
+        the share among all other samples of the class.
+    repetition : array of shape (K,)
+        The mean of that over the samples of a class: how likely two of its samples are of one group.
+    """
+
+    numbers: Codes
+    alike: Doubles
+    repetition: Doubles
+
+    @classmethod
+    def of(cls, hashes: Hashes, codes: Codes, n_classes: int) -> Self:
+        """Return the grouping of samples from the hashes of their groups and their classes."""
+        own = np.where(hashes == ALONE, np.arange(len(hashes)), -1)
+        _, numbers, sizes = np.unique(
+            np.array([codes, hashes.view(np.int64), own]), axis=1, return_inverse=True, return_counts=True
+        )
+        kept = np.bincount(codes, minlength=n_classes)
+        alike = (sizes[numbers] - 1) / np.maximum(kept[codes] - 1, 1)
+        repetition = np.bincount(codes, alike, minlength=n_classes) / np.maximum(kept, 1)
+        return cls(numbers.astype(np.intp), alike, repetition)
+
+    def some(self, rows: NDArray[Any]) -> Self:
+        """Return the grouping of some of the samples."""
+        return self._replace(numbers=self.numbers[rows], alike=self.alike[rows])
+
+    def parts(self, counts: Doubles, codes: Codes) -> Doubles:
+        """Return the share of its class that the group of each sample has."""
+        alone = 1 / counts[codes]
+        return np.asarray(alone + (1 - alone) * self.alike)
+
+    def effective(self, counts: Doubles) -> Doubles:
+        """Return how many samples that are no copies would tell as much about each class mean.
+
+        ``1 / sum_g p_g^2`` with the share p_g of each group: the number of groups if they are of one size.
+        """
+        return np.asarray(counts / (1 + (counts - 1) * self.repetition))
