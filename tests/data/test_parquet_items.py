@@ -45,6 +45,11 @@ def test_as_hugging_face_writes_it(tmp_path: Path) -> None:
     assert found == [("row 1 (1.png)", "dog", b"one"), ("row 2", "cat", b"two"), ("row 3", None, b"")]
 
 
+def test_blanks_around_a_label_are_not_part_of_it(tmp_path: Path) -> None:
+    source = stored(tmp_path / "t.parquet", {"text": ["a", "b", "c"], "label": [" opel", "opel", " "]})
+    assert [label for _, label, _ in content(source)] == ["opel", "opel", None]
+
+
 def test_texts(tmp_path: Path) -> None:
     source = stored(tmp_path / "t.parquet", {"text": ["a b", ""], "label": [3, 4], "note": ["x", "y"]})
     assert source is not None

@@ -106,6 +106,21 @@ def test_only_whole_numbers_become_integers(tmp_path: Path, labels: list[str], e
         assert y.tolist() == expected
 
 
+def test_blanks_around_a_label_are_not_part_of_it(tmp_path: Path) -> None:
+    wanted = ["opel", "opel", "great dane"]
+    (tmp_path / "t.tsv").write_text("a\tlabel\n1\topel\n2\topel \n3\t great dane\n")
+    for path in (
+        csv_file(tmp_path, "a, label\n1, opel\n2,opel\n3, great dane\n"),
+        tmp_path / "t.tsv",
+        parquet_file(tmp_path, a=[1.0, 2.0, 3.0], label=[" opel", "opel", "great dane "]),
+        parquet_file(
+            tmp_path, a=[1.0, 2.0, 3.0], label=pa.array([*wanted[:2], " great dane"]).dictionary_encode()
+        ),
+    ):
+        assert read_samples(path).y.tolist() == wanted
+    assert read_samples(csv_file(tmp_path, "a, label\n1, 3\n2, 4\n")).y.tolist() == [3, 4]
+
+
 def test_the_label_column_can_be_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.eye(2), kind=["a", "b"], y=[1, 2])
     for path in (

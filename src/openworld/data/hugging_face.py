@@ -64,7 +64,7 @@ def _label_names(feature: Any) -> Callable[[Any], str | None]:
     """Return a function that turns a label into text: class numbers into names, and -1 into None."""
     names = getattr(feature, "names", None)
     if names is None:
-        return lambda value: None if value is None else str(value)
+        return lambda value: None if value is None else str(value).strip() or None
     return lambda value: None if value is None or value < 0 else str(names[value])
 
 

@@ -112,5 +112,5 @@ def _label_names(schema: Any, label: str | None) -> Callable[[Any], str | None]:
         features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
         names = list(map(str, features[label]["names"]))
     except (TypeError, KeyError, ValueError):
-        return lambda value: None if value is None else str(value)
+        return lambda value: None if value is None else str(value).strip() or None
     return lambda value: None if value is None or value < 0 else names[value]  # -1: not labeled

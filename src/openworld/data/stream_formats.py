@@ -280,7 +280,7 @@ def _from_lists(path: str, lists: Any) -> NDArray[Any]:
 
 
 def _labels(path: str, column: Any) -> Labels:
-    """Return labels: integers and booleans unchanged, everything else as text."""
+    """Return labels: integers and booleans unchanged, everything else as text without blanks around it."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -289,7 +289,7 @@ def _labels(path: str, column: Any) -> Labels:
     if missing.any():
         return as_labels(path, np.empty(0), missing)  # raises an error with the position
     values: Labels = column.to_numpy(zero_copy_only=False)
-    return values if values.dtype.kind in "iub" else values.astype(str)
+    return values if values.dtype.kind in "iub" else np.strings.strip(values.astype(str))
 
 
 # -- arrays -------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def read_delimited(path: Path, columns: Columns) -> Stream:
         blocks.append(_numbers(file, roles, chosen, chunk))
         lines += [line for line, _ in chunk]
         if roles.label is not None:
-            labels += [row[place[roles.label]] for _, row in chunk]
+            labels += [row[place[roles.label]].strip() for _, row in chunk]
         if roles.id is not None:
             ids += [row[place[roles.id]] for _, row in chunk]
         if roles.group is not None:
@@ -128,7 +128,7 @@ def _hint(name: str, columns: list[str], roles: Roles) -> str:
 
 def _labels(path: Path, name: str, cells: list[str], lines: list[int]) -> NDArray[Any]:
     for line, cell in zip(lines, cells, strict=True):
-        if not cell.strip():
+        if not cell:
             raise DataError(f'{path}: line {line}, column "{name}": the sample has no label.')
     return as_labels(path, np.array(cells), np.zeros(len(cells), dtype=bool))
 
