@@ -122,3 +122,51 @@ def test_after_the_last_cluster_the_page_says_what_is_left(site: Any, tabs: Any)
     expect(page.locator("#outcome")).to_contain_text("Learned “wave” from 14 samples.")
     page.get_by_role("link", name="Look at them").click()
     expect(page.locator(".tile")).to_have_count(site.world.pool.count(PoolFilter(clustered=False)))
+
+
+def test_undoing_a_split_says_nothing_of_the_version_before(site: Any, tabs: Any) -> None:
+    tab = tabs(site, "Ann")
+    page = tab.page
+    first = site.world.pool.ids(PoolFilter(cluster=1))
+    site.world.labels.label(first[:12], "triangle", "Ann")
+    rescored = site.world.rescorer.wait(timeout=60)
+    assert (rescored.model_version, rescored.recognized) == (1, 2)
+    site.world.clusters.split(2, site.world.pool.ids(PoolFilter(cluster=2))[:3], "Ann")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.removeprefix(site.url)))
+    page.clock.install()
+    tab.open("/unknowns/group?cluster=2")
+    page.keyboard.press("Control+z")
+    outcome = page.locator("#outcome")
+    expect(outcome).to_contain_text("Undone.")
+    tab.ready()
+    page.clock.run_for(1000)  # far more than the page waits before it asks what a new version recognizes
+    page.evaluate("fetch('/ready').then(response => response.text())")
+    assert "/ready" in asked
+    assert not [path for path in asked if path.endswith("/rescored")]
+    expect(outcome.locator("span")).to_have_text("Undone.")
+
+
+def test_an_outcome_says_what_became_known_and_what_became_unknown(site: Any, tabs: Any) -> None:
+    tab = tabs(site, "Ann")
+    page = tab.page
+    counts = {"model_version": 1, "recognized": 3, "returned": 20}
+    page.route("**/v1/versions/*/rescored", lambda route: route.fulfill(json=counts))
+    tab.open("/unknowns/group?cluster=1").get_by_label("What is it?").fill("triangle")
+    page.keyboard.press("Enter")
+    outcome = page.locator("#outcome")
+    words = "3 more samples are recognized now; 20 recognized ones are unknown again."
+    expect(outcome).to_contain_text(f"from 14 samples. {words}")
+    counts.update(recognized=0, returned=1)
+    outcome.get_by_role("button", name="Undo").click()
+    expect(outcome).to_contain_text("no longer known. 1 recognized sample is unknown again.")
+
+
+def test_samples_dismissed_as_known_unknowns_are_called_dismissed(site: Any, tabs: Any) -> None:
+    tab = tabs(site, "Ann")
+    page = tab.page
+    learned = {"event_id": 1, "kind": "dismiss_unknown", "model_version": 0, "samples": 14}
+    page.route("**/v1/dismiss", lambda route: route.fulfill(json=learned))
+    tab.open("/unknowns/group?cluster=1").keyboard.press("x")
+    page.locator("#ask").get_by_role("button", name="Not a class").click()
+    expect(page.locator("#outcome")).to_contain_text("14 samples dismissed.")

@@ -212,7 +212,9 @@ class EventLog:
                         "threshold": version.model.threshold_,
                     }
                     events.add_version(connection, number, record.id, hashes[-1], summary)
-                outcome = EventOutcome(record.id, event.kind, number, event.n_samples, added, removed)
+                outcome = EventOutcome(
+                    record.id, event.kind, number, event.n_samples, added, removed, version is not None
+                )
                 if self._in_transaction is not None:
                     self._in_transaction(connection, outcome)
         except BaseException as error:

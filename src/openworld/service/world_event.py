@@ -24,8 +24,8 @@ class EventOutcome:
     """The outcome of a request that appends an event.
 
     `event_id` is None where there was nothing left to do, as when a client repeats a request.
-    `samples` counts the samples whose state changed. How many of the pool became known is computed in the
-    background: see `Rescorer.wait`.
+    `samples` counts the samples whose state changed. `new_version` says whether the event made the version,
+    by which the pool is then judged in the background: see `Rescorer.wait`.
     """
 
     event_id: int | None
@@ -34,6 +34,7 @@ class EventOutcome:
     samples: int = 0
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    new_version: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ def test_from_unknown_to_known_and_back(client, unknown, things):
     assert (preview["new_class"], preview["samples"]) == (True, 3)
     labeled = client.post("/v1/label", json={"sample_ids": unknown[:3], "label": "five"}).json()
     assert (labeled["added"], labeled["samples"], labeled["model_version"]) == (["five"], 3, 1)
+    assert labeled["new_version"] is True
     body = {"vectors": things(5, 1, seed=3).tolist(), "remember": False}
     assert client.post("/v1/recognize", json=body).json()["answers"][0]["label"] == "five"
     assert client.get("/v1/versions/1/rescored", params={"timeout": 10}).json()["model_version"] == 1

@@ -84,7 +84,7 @@ def test_merging_and_splitting(client, clusters, unknown):
     assert merged["kind"] == "merge_clusters"
     assert client.get(f"/v1/clusters/{clusters[0]}").json()["size"] == 6
     split = client.post(f"/v1/clusters/{clusters[0]}/split", json={"sample_ids": unknown[:2]})
-    assert split.json()["samples"] == 2
+    assert (split.json()["samples"], split.json()["new_version"]) == (2, False)
     assert client.get(f"/v1/clusters/{clusters[0]}").json()["size"] == 4
     assert client.post("/v1/clusters/merge", json={"cluster_ids": [clusters[0]]}).status_code == 422
     assert client.post("/v1/clusters/merge", json={"cluster_ids": [clusters[0], 99]}).status_code == 404

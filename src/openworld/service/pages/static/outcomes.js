@@ -20,6 +20,8 @@ function rewound(outcome, done) {
 
 const learned = (o, { label }) => `Learned ${label ? `“${label}” from ` : ""}${plural(o.samples, "sample")}.`;
 
+const dismissed = o => `${plural(o.samples, "sample")} dismissed.`;
+
 const WORDS = {
   label: learned,
   accept: learned,
@@ -28,7 +30,8 @@ const WORDS = {
     const count = plural(o.samples, "sample");
     return label ? `Learned ${count} as “${label}”.` : label === null ? `Returned ${count} to the unknown.` : `Reviewed ${count}.`;
   },
-  dismiss: o => `${plural(o.samples, "sample")} dismissed.`,
+  dismiss: dismissed,
+  dismiss_unknown: dismissed,
   merge_clusters: () => "The clusters are merged.",
   split_cluster: o => `${plural(o.samples, "sample")} split off into a new cluster.`,
   describe: () => "Description saved.",
@@ -40,12 +43,21 @@ const WORDS = {
   undo: o => rewound(o, "Undone."),
   redo: o => rewound(o, "Redone."),
 };
-const RESCORES = new Set(["label", "accept", "learn", "feedback", "rename", "merge", "forget", "objective", "activate", "undo", "redo"]);
 
-function words(outcome, body, recognized) {
+function words(outcome, body, rescored = {}) {
   if (outcome.event_id === null) return `Nothing was left to do: ${outcome.kind === "label" && body?.label ? `they are labeled “${body.label}” already` : "it is so already"}.`;
   const said = WORDS[outcome.kind]?.(outcome, messageFields(body)) ?? "Done.";
-  return recognized ? `${said} ${plural(recognized, "more sample")} ${recognized === 1 ? "is" : "are"} recognized now.` : said;
+  const changed = poolChanges(rescored);
+  return changed ? `${said} ${changed}.` : said;
+}
+
+/** Say how many samples of the pool a version recognizes in addition, and how many it no longer recognizes. */
+function poolChanges({ recognized = 0, returned = 0 }) {
+  const are = count => (count === 1 ? "is" : "are");
+  const parts = [];
+  if (recognized) parts.push(`${plural(recognized, "more sample")} ${are(recognized)} recognized now`);
+  if (returned) parts.push(`${plural(returned, recognized ? "recognized one" : "recognized sample")} ${are(returned)} unknown again`);
+  return parts.join("; ");
 }
 
 /** Show an outcome, here and on the pages that follow, and then how many samples became known. */
@@ -61,13 +73,13 @@ async function show(outcome, body, until = Date.now() + SHOWN) {
   });
   message.element.dataset.version = outcome.model_version;
   document.body.dispatchEvent(new CustomEvent("progress"));
-  if (!RESCORES.has(outcome.kind) || outcome.event_id === null) return;
+  if (!outcome.new_version) return;
   for (let pause = 100; pause < LONGEST_PAUSE && message.element.isConnected; pause *= 1.5) {
     await new Promise(resolve => setTimeout(resolve, pause));
     const address = `/v1/versions/${outcome.model_version}/rescored`;
     const found = await fetch(address).then(response => response.json()).catch(() => null);
     if (!found) continue;
-    message.say(words(outcome, body, found.recognized));
+    message.say(words(outcome, body, found));
     for (const name of ["progress", "news"]) document.body.dispatchEvent(new CustomEvent(name));
     return;
   }
