@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -66,6 +67,33 @@ def test_confused_classes_and_wrong_labels_are_named() -> None:
     assert {check.confused[0][0], check.confused[0][1]} == {"c00", "c01"}
     assert {label for label, _, _ in check.worst_classes[:3]} & {"c00", "c01"}
     assert (int(swapped[0]), "c04", "c03") in [one[:3] for one in check.suspects]
+
+
+class Rejecting(OpenWorldRecognizer):
+    """Calls everything unknown."""
+
+    def judge(self, X: Any, n_nearest: int = 1) -> Any:
+        judgement = super().judge(X, n_nearest)
+        labels = np.full_like(judgement.labels, self.unknown_label_)
+        return replace(judgement, labels=labels, accepted=np.zeros(len(X), dtype=bool))
+
+
+def test_samples_called_unknown_are_not_confused() -> None:
+    X, y = blobs(4, 20, spread=20.0)
+    check = self_check(Rejecting(n_lifted=0), X, y)
+    assert check is not None
+    assert check.nearest_right < 1
+    assert (check.missed, check.confused) == (1, [])
+
+
+def test_classes_that_overlap_are_not_full_of_wrong_labels() -> None:
+    random = np.random.default_rng(0)
+    y = np.repeat(list("abc"), 100)
+    X = np.repeat(random.standard_normal((3, 2)), 100, axis=0) + random.standard_normal((300, 2))
+    check = self_check(recognizer(), X, y)
+    assert check is not None
+    assert check.confused
+    assert check.suspects == []
 
 
 def test_noise_is_near_chance() -> None:

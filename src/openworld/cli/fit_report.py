@@ -87,7 +87,7 @@ class FitReport:
             ]
             found += _listed("Least often right", worst, len(self.check.worst_classes))
             found += _listed("Most often confused", confused, len(self.check.confused))
-            found += _listed("Labels that are probably wrong", suspects, len(self.check.suspects))
+            found += _listed("Labels that may be wrong", suspects, len(self.check.suspects))
         near = [f"{self.name(a)} and {self.name(b)}" for a, b in self.data.near_copies[:_SHOWN]]
         found += _listed("Nearly the same sample in two classes", near, len(self.data.near_copies))
         few = [f"{label} ({n})" for label, n in self.data.few[:_SHOWN]]

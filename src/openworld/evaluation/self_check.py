@@ -27,6 +27,8 @@ N_FOLDS = 3
 _NEAREST = 5
 _RESAMPLES = 200
 _SHOWN = 10
+_OVERLAP = 0.05  # share of a class nearest to one other class, above which the two overlap
+_STRAYS = 3  # so few samples are no overlap, however small the class
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,9 @@ class SelfCheck:
         95 % interval of that, by drawing classes again.
     worst_classes : list of (label, share right, samples)
     confused : list of (label, answer, samples)
-        Pairs of classes, most often confused first.
+        Pairs of classes, most often confused first; samples called unknown do not count.
     suspects : list of (position, label, other label, membership)
-        Samples whose label is probably wrong, the surest first; positions are rows of X.
+        Samples whose label may be wrong, the surest first; positions are rows of X.
     """
 
     n_samples: int
@@ -197,7 +199,7 @@ def _summary(
         oscr,
         interval,
         _worst(truth, right),
-        _confused(truth[~nearest_right], known.nearest[~nearest_right]),
+        _confused(truth[misnamed], known.answers[misnamed]),
         _suspects(known, truth),
     )
 
@@ -245,7 +247,8 @@ def _suspects(known: _HeldOutAnswers, truth: NDArray[Any]) -> list[tuple[int, An
     """Return samples that another class claims as surely as its own ones, and their own class does not.
 
     After the idea of confident learning (Northcutt et al. 2021): the bar of a class is the lower quartile of
-    the membership of the samples that are labeled with it and nearest to it.
+    the membership of the samples that are labeled with it and nearest to it. Where classes overlap, many
+    samples with right labels pass it, so samples of such pairs of classes are not returned.
     """
     own = known.nearest == truth
     bars = {
@@ -253,9 +256,12 @@ def _suspects(known: _HeldOutAnswers, truth: NDArray[Any]) -> list[tuple[int, An
         for label in np.unique(truth[own]).tolist()
     }
     bar = np.array([bars.get(label, np.inf) for label in known.nearest.tolist()])
-    doubted = ~own & (known.membership >= bar) & (known.own_membership < known.membership / 2)
+    sizes, pairs = Counter(truth.tolist()), list(zip(truth.tolist(), known.nearest.tolist(), strict=True))
+    strays = Counter(pairs)
+    apart = np.array([strays[pair] <= max(_STRAYS, _OVERLAP * sizes[pair[0]]) for pair in pairs])
+    surely = (known.membership >= bar) & (known.own_membership < known.membership / 2)
     found = [
-        (int(known.rows[i]), truth[i].item(), known.nearest[i].item(), float(known.membership[i]))
-        for i in np.flatnonzero(doubted)
+        (int(known.rows[i]), *pairs[i], float(known.membership[i]))
+        for i in np.flatnonzero(~own & apart & surely)
     ]
     return sorted(found, key=lambda one: -one[3])
