@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
-from openworld.evaluation.self_check import MOST_SAMPLES, self_check
+from openworld.evaluation.self_check import MOST_SAMPLES, SelfCheck, self_check
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -103,6 +103,14 @@ def test_noise_is_near_chance() -> None:
     assert check.is_near_chance
 
 
+@pytest.mark.parametrize("nearest_right", [0.25, 1.0])
+def test_four_samples_are_too_few_to_tell_chance(nearest_right: float) -> None:
+    check = SelfCheck(4, 2, right=0, missed=1, misnamed=0, nearest_right=nearest_right)
+    assert not check.is_near_chance
+    assert replace(check, n_samples=40, nearest_right=0.55).is_near_chance
+    assert not replace(check, n_samples=40, nearest_right=0.8).is_near_chance
+
+
 def test_few_classes_and_few_samples() -> None:
     X, y = blobs(2, 12)
     check = self_check(recognizer(), X, y)
@@ -170,7 +178,6 @@ def test_copies_make_a_check_look_better_than_it_is() -> None:
     assert honest.nearest_right < optimistic.nearest_right
 
 
-@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
 def test_classes_of_one_group_cannot_be_checked() -> None:
     X, y = blobs(4, 12)
     assert self_check(recognizer(), X, y, groups=y) is None

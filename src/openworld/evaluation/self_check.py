@@ -8,6 +8,7 @@ once as known and once as unknown, by a model whose metric and threshold have no
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -71,10 +72,13 @@ class SelfCheck:
 
     @property
     def is_near_chance(self) -> bool:
-        """Whether naming is hardly better than guessing, within two standard errors."""
+        """Whether naming is hardly better than guessing, within two standard errors.
+
+        False where the samples are so few that guessing could look halfway right.
+        """
         chance = 1 / self.n_classes
-        error = math.sqrt(chance * (1 - chance) / max(self.n_samples, 1))
-        return self.nearest_right <= chance + 2 * error
+        most = chance + 2 * math.sqrt(chance * (1 - chance) / max(self.n_samples, 1))
+        return self.nearest_right <= most < (1 + chance) / 2
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,8 @@ def self_check(
     for i, out in enumerate([*held_out, *left_out]):
         train, tested = chosen[~out], chosen[out]
         if len(np.unique(y[train])) > 1 and len(tested):
-            with suppress(ValueError):  # too few samples of a class may be left to fit
+            with suppress(ValueError), warnings.catch_warnings():  # few samples of a class may be left
+                warnings.filterwarnings("ignore", message="Too little to calibrate with")
                 together = {} if groups is None else {"groups": groups[train]}
                 model = clone(recognizer).fit(X[train], y[train], **together)
                 parts[i >= N_FOLDS].append(_HeldOutAnswers.by(model, X, y, tested))
