@@ -50,9 +50,28 @@ def test_the_self_check_for_programs(run: Any, table: pd.DataFrame, tmp_path: Pa
     assert check["right"] + check["missed"] + check["misnamed"] == pytest.approx(1)
     assert check["oscr_interval"][0] <= check["oscr"] <= check["oscr_interval"][1]
     assert summary["warnings"] == []
+    assert summary["advice"] == []
     assert summary["data"]["few"] == []
     summary = json.loads(run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--json", "--no-check"))
     assert "check" not in summary
+
+
+def test_advice_where_classes_overlap_and_most_samples_are_rejected(run: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    X = np.repeat(1.5 * random.standard_normal((6, 4)), 50, axis=0) + random.standard_normal((300, 4))
+    pd.DataFrame(X, columns=list("wxyz")).assign(label=np.repeat(list("abcdef"), 50)).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    summary = json.loads(run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--json"))
+    check, (advice,) = summary["check"], summary["advice"]
+    n = round((check["nearest_right"] - check["right"]) * check["n_samples"])
+    assert advice.startswith(f"{n} held-out samples called unknown have the right nearest class: --objective")
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow")
+    assert advice in run.message
+    objective = ("--objective", "recall=0.9")
+    followed = json.loads(run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--json", *objective))
+    assert followed["advice"] == []
+    assert followed["check"]["right"] > check["right"] + 0.1
 
 
 def test_warnings_about_two_classes_chance_and_an_id(run: Any, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 _MANY_COPIES = 0.2  # share of the samples
+_MANY_MISSED = 0.3  # share of the held-out samples called unknown, ...
+_MANY_RIGHT = 0.2  # ... and of those among them whose nearest class is right, that deserve advice
 
 
 class FitReport:
@@ -35,7 +37,9 @@ class FitReport:
         from openworld.distributed import sample_of
         from openworld.evaluation.data_check import check_data
         from openworld.evaluation.self_check import MOST_SAMPLES, self_check
+        from openworld.recognition import KnownRecall, is_adjustable
 
+        self.can_accept_more = is_adjustable(recognizer) and not isinstance(recognizer.objective, KnownRecall)
         self.stream = stream
         self.batch: Batch = learned.whole or sample_of(stream, MOST_SAMPLES)
         assert self.batch.y is not None
@@ -48,7 +52,7 @@ class FitReport:
 
     def print(self) -> None:
         """Print the figures, the findings and the warnings."""
-        for line in self.figures():
+        for line in (*self.figures(), *self.advice()):
             messages.print(escape(line), soft_wrap=True)
         for line in self.findings():
             messages.print(f"  {escape(line)}", soft_wrap=True)
@@ -73,6 +77,20 @@ class FitReport:
             known,
             f"Of classes held out, {check.rejected:.0%} of the samples are called unknown. "
             f"OSCR {check.oscr:.2f} (95 % interval {low:.2f} to {high:.2f}).",
+        ]
+
+    def advice(self) -> list[str]:
+        """Say how to accept more, where the threshold rejects many samples that would be named right."""
+        check = self.check
+        if check is None or not self.can_accept_more or check.missed <= _MANY_MISSED:
+            return []
+        rejected = check.nearest_right - check.right
+        if rejected <= _MANY_RIGHT:
+            return []
+        return [
+            f"{plural(round(rejected * check.n_samples), 'held-out sample')} called unknown have the right "
+            "nearest class: --objective recall=0.9 (in fit, learn and recognize) accepts more of them, at "
+            "the price of more wrong accepts."
         ]
 
     def findings(self) -> list[str]:
@@ -153,7 +171,7 @@ class FitReport:
                 {"sample": self.name(i), "label": label, "looks_like": other, "membership": membership}
                 for i, label, other, membership in check["suspects"]
             ]
-        return {"check": check, "data": data, "warnings": self.warnings()}
+        return {"check": check, "data": data, "advice": self.advice(), "warnings": self.warnings()}
 
     def write(self, path: Path, title: str) -> None:
         """Write a self-contained page."""
@@ -164,7 +182,7 @@ class FitReport:
         path.write_text(
             page.render(
                 title=title,
-                figures=self.figures(),
+                figures=[*self.figures(), *self.advice()],
                 warnings=self.warnings(),
                 check=self.check,
                 data=self.data,
