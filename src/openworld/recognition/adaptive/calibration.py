@@ -135,7 +135,7 @@ def _noise(held_out: HeldOut) -> float:
     mixed, samples, means, counts, *_ = held_out.own()
     deviations = np.mean((samples - 2 * mixed + means) * counts / (counts + 1))
     lengths = np.einsum("ij,ij->i", held_out.means, held_out.means).astype(np.float64)
-    signal = center_weights(held_out.counts) @ (lengths - deviations / held_out.effective)
+    signal = center_weights(held_out.effective) @ (lengths - deviations / held_out.effective)
     # Classes of the same samples have no signal at all: the ratio stays finite.
     floor = max(0.01 * lengths.mean(), 1e-6 * deviations, np.finfo(np.float64).tiny)
     return float(deviations / max(signal, floor))
