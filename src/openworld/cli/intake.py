@@ -136,7 +136,7 @@ class DataFeed:
             service.world,
             service.inputs,
             "import",
-            answered=service.metrics.answered,
+            answered=service.metrics.imported,
             labels=self._labels,
         )
 

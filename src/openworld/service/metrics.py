@@ -33,7 +33,7 @@ _ALARM = log(100_000)  # at least this many samples between two false alarms on 
 
 @dataclass
 class Period:
-    """Ten seconds of the service. `decision` is the mean over the samples; latencies are in seconds.
+    """Ten seconds of the service. Latencies are in seconds; `decision` is the mean without imported samples.
 
     `latency_*` are those of all requests, `recognition_*` those of requests to recognize only.
     """
@@ -41,6 +41,7 @@ class Period:
     at: float
     samples: int = 0
     unknown: int = 0
+    imported: int = 0
     decision: float = 0.0
     requests: int = 0
     failed: int = 0
@@ -51,6 +52,11 @@ class Period:
     model_version: int = 0
     latencies: list[float] = field(default_factory=list, repr=False)
     recognition_latencies: list[float] = field(default_factory=list, repr=False)
+
+    @property
+    def not_imported(self) -> int:
+        """The number of samples that came in as they arose."""
+        return self.samples - self.imported
 
     def finish(self) -> None:
         """Compute the percentiles and drop the single values."""
@@ -115,22 +121,36 @@ class Metrics:
         return Gauge(name, what, labels, registry=self._registry, multiprocess_mode="mostrecent")
 
     def answered(self, answers: RecognitionResult) -> None:
-        """Count the answers to samples."""
-        n_unknown = answers.labels.count(None)
-        mean = float(answers.judgement.decision.mean())
+        """Count the answers to samples that come in as they arise."""
+        n_unknown, mean = self._count(answers)
         with self._lock:
             period = self._now()
-            total = period.samples + len(answers)
-            period.decision += (mean - period.decision) * len(answers) / total
-            period.samples, period.unknown = total, period.unknown + n_unknown
+            period.samples += len(answers)
+            period.unknown += n_unknown
+            period.decision += (mean - period.decision) * len(answers) / period.not_imported
             period.model_version = answers.model_version
             weight = min(1.0, len(answers) / 10_000) if self._usual is not None else 1.0
             usual = self._usual if self._usual is not None else mean
             self._usual = usual + weight * (mean - usual)
             self._drift_test.add(n_unknown, len(answers), answers.model_version, self._clock())
+
+    def imported(self, answers: RecognitionResult) -> None:
+        """Count the answers to imported samples, which say nothing about drift: their order is not random."""
+        n_unknown, _ = self._count(answers)
+        with self._lock:
+            period = self._now()
+            period.samples += len(answers)
+            period.imported += len(answers)
+            period.unknown += n_unknown
+            period.model_version = answers.model_version
+
+    def _count(self, answers: RecognitionResult) -> tuple[int, float]:
+        """Add answers to the totals; return the number of unknown samples and the mean decision."""
+        n_unknown, mean = answers.labels.count(None), float(answers.judgement.decision.mean())
         self._samples.labels("unknown").inc(n_unknown)
         self._samples.labels("known").inc(len(answers) - n_unknown)
         self._decisions.observe(mean)
+        return n_unknown, mean
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -160,7 +180,7 @@ class Metrics:
     def drift(self) -> Drift:
         """Return whether the share of unknown samples has changed."""
         with self._lock:
-            return self._drift_test.result
+            return self._drift_test.result(self._world.model.version)
 
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -173,13 +193,15 @@ class Metrics:
         for name, share in (("accuracy", overall.right), ("wrong_accepts", overall.wrong_accepts)):
             self._quality.labels(name, "low").set(share.low)
             self._quality.labels(name, "high").set(share.high)
+        self._alarm.set({"more": 1, "fewer": -1}.get(self.drift().direction or "", 0))
         with self._lock:
-            self._alarm.set({"more": 1, "fewer": -1}.get(self._drift_test.result.direction or "", 0))
-            latest = [period for period in list(self._periods)[-6:] if period.samples]
+            latest = list(self._periods)[-6:]
             n_samples = sum(period.samples for period in latest)
-            if n_samples and self._usual is not None:
-                mean = sum(period.decision * period.samples for period in latest) / n_samples
+            n_not_imported = sum(period.not_imported for period in latest)
+            if n_not_imported and self._usual is not None:
+                mean = sum(period.decision * period.not_imported for period in latest) / n_not_imported
                 self._drift.set(mean - self._usual)
+            if n_samples:
                 self._share.set(sum(period.unknown for period in latest) / n_samples)
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self._registry)
@@ -255,10 +277,9 @@ class DriftTest:
         alarmed = any(test.alarmed for test in self._tests)
         self._since = (self._since or at) if alarmed else None
 
-    @property
-    def result(self) -> Drift:
-        """The current result of the test."""
-        if not self._tests:
+    def result(self, version: int) -> Drift:
+        """Return the current result, empty for a version that the test has seen no samples of."""
+        if not self._tests or version != self._version:
             return Drift()
         usual, (rise, fall) = self._n_unknown / self._n, self._tests
         evidence = min(max(rise.total, fall.total) / _ALARM, 1.0)

@@ -351,7 +351,9 @@ class PeriodInfo(BaseModel):
     at: float = Field(description="The beginning, in seconds since 1970.")
     samples: int
     unknown: int
-    decision: float = Field(description="The mean over the samples; if it drifts, the samples change.")
+    decision: float = Field(
+        description="The mean over the samples that were not imported; if it drifts, the samples change."
+    )
     requests: int
     failed: int
     latency_p50: float = Field(description="Seconds.")

@@ -37,6 +37,19 @@ def test_a_drift_is_reported_at_the_top(client: TestClient, things: Callable[...
     figures = client.get("/dashboard/figures").text
     assert "<b>more unknown samples</b> than usual" in figures
     assert "openworld_drift_alarm 1.0" in client.get("/metrics").text
+    assert client.post("/v1/learn", json={"vectors": other[:5], "labels": ["five"] * 5}).is_success
+    assert "than usual" not in client.get("/dashboard/figures").text  # the alarm ends with the version
+    assert "openworld_drift_alarm 0.0" in client.get("/metrics").text
+
+
+def test_an_import_in_order_of_class_is_no_drift(client: TestClient, things: Callable[..., Any]) -> None:
+    rows = [*things(0, 400), *things(5, 400)]
+    table = "\n".join(["a,b,c,d", *(",".join(map(str, row)) for row in rows)])
+    answer = client.post("/v1/import", files={"files": ("sorted.csv", table.encode())})
+    assert '"unknown": 400' in answer.text
+    figures = client.get("/dashboard/figures").text
+    assert "<b>800</b> samples" in figures
+    assert "than usual" not in figures
 
 
 def test_the_operating_point_is_previewed_on_the_page(

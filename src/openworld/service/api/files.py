@@ -105,7 +105,7 @@ async def import_files(
     folder = TemporaryDirectory(prefix="openworld-")  # FastAPI closes the files before the answer is sent
     kept = await run_in_threadpool(_keep, files, Path(folder.name))
     intake = Intake(
-        service.world, service.inputs, person.name, answered=service.metrics.answered, labels=labels
+        service.world, service.inputs, person.name, answered=service.metrics.imported, labels=labels
     )
 
     async def lines() -> AsyncIterator[bytes]:
