@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -105,6 +106,36 @@ def test_your_own_recognizer_in_the_current_folder(
         for name in ("my_own:Mine", "NNO")
     ]
     assert values[0] == values[1], "a worker process finds it too, and it is NNO"
+
+
+@pytest.fixture
+def species(tmp_path: Path, data: Path) -> Path:
+    """A table whose labels are in a column of another name."""
+    with np.load(data) as file:
+        frame = pd.DataFrame(file["X"], columns=list("pqrst")).assign(species=file["y"])
+    frame.to_csv(tmp_path / "species.csv", index=False)
+    return tmp_path / "species.csv"
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_column_of_the_labels(
+    command: Command, species: Path, toml: Path, tmp_path: Path, workers: int
+) -> None:
+    arguments = ("--data", species, "-o", tmp_path / "out", "--orders", 1, "--workers", workers)
+    code, _, messages = command("evaluate", toml, *arguments, "--recognizer", "NCM")
+    assert code == 1
+    assert "use --label-column species" in messages
+    code, _, messages = command(
+        "evaluate", toml, *arguments, "--recognizer", "NCM", "--label-column", "species"
+    )
+    assert code == 0, messages
+    assert {row["K"] for row in read_results(tmp_path / "out")} == {3, 6}
+
+
+def test_the_column_of_the_labels_for_few_shot(command: Command, species: Path, tmp_path: Path) -> None:
+    arguments = ("--data", species, "-o", tmp_path / "out", "--orders", 1, "--label-column", "species")
+    code, _, messages = command("evaluate", "few-shot", *arguments, "--recognizer", "NCM")
+    assert code == 0, messages
 
 
 def test_in_a_terminal(

@@ -96,8 +96,16 @@ def test_tables(tmp_path: Path) -> None:
         assert dataset.X.tolist() == [[1, 2], [3, 4]]
         assert dataset.y.tolist() == ["007", "8"]
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="needs labels"):
+    with pytest.raises(DataError, match=r"Its columns are: a, b\. An experiment needs a column named label"):
         load_dataset(tmp_path / "t.csv")
+
+
+def test_labels_in_a_column_or_array_of_another_name(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,kind\n1,x\n3,y\n")
+    assert load_dataset(tmp_path / "t.csv", "kind").y.tolist() == ["x", "y"]
+    assert load_dataset(npz(tmp_path, X=X, kind=y), "kind").y.tolist() == y.tolist()
+    with pytest.raises(DataError, match="needs arrays X and kind; it has X, y"):
+        load_dataset(npz(tmp_path, X=X, y=y), "kind")
 
 
 def test_names_that_are_nothing(tmp_path: Path) -> None:

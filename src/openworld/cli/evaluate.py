@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from openworld.cli.options import JsonOption
+from openworld.cli.options import JsonOption, LabelColumnOption
 
 ExperimentArgument = Annotated[
     str,
@@ -49,6 +49,7 @@ def evaluate(
     experiment: ExperimentArgument,
     output: OutputOption = Path("report"),
     data: DataOption = None,
+    label_column: LabelColumnOption = None,
     recognizer: RecognizerOption = None,
     orders: OrdersOption = None,
     seed: SeedOption = None,
@@ -82,15 +83,16 @@ def evaluate(
     }
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if experiment in POOL_EXPERIMENTS:
-        _evaluate_pool(experiment, changes, output, as_json)
+        _evaluate_pool(experiment, changes, output, label_column, as_json=as_json)
         return
     chosen = replace(named_or_read(experiment, POOL_EXPERIMENTS), **changes)
     for name in chosen.data:
-        _extract(name)
+        _extract(name, label_column)
     with Progress(chosen.name) as progress:
         run_experiment(
             chosen,
             output,
+            label_column=label_column,
             workers=workers,
             progress=lambda done, total, what: progress.update(done, total, f"{chosen.name}: {what}"),
         )
@@ -99,7 +101,9 @@ def evaluate(
     _say_findings(output, page, as_json=as_json)
 
 
-def _evaluate_pool(name: str, settings: dict[str, Any], output: Path, as_json: bool) -> None:
+def _evaluate_pool(
+    name: str, settings: dict[str, Any], output: Path, label_column: str | None, *, as_json: bool
+) -> None:
     """Run an experiment on the unknown pool, which has its own result rows."""
     from openworld.cli.console import Progress, print_summary
     from openworld.evaluation.pool_experiments import POOL_EXPERIMENTS, run
@@ -109,24 +113,30 @@ def _evaluate_pool(name: str, settings: dict[str, Any], output: Path, as_json: b
         raise ValueError(f"{name} compares methods of its own and takes no --recognizer.")
     chosen = kind(**settings)
     for data in chosen.data:
-        _extract(data)
+        _extract(data, label_column)
     with Progress(name) as progress:
         page = run(
-            name, chosen, output, lambda done, total, what: progress.update(done, total, f"{name}: {what}")
+            name,
+            chosen,
+            output,
+            lambda done, total, what: progress.update(done, total, f"{name}: {what}"),
+            label_column,
         )
     print_summary({"report": str(page)}, f"Wrote {page}.", as_json=as_json)
 
 
-def _extract(name: str) -> None:
+def _extract(name: str, label_column: str | None) -> None:
     """Extract features of pictures or texts into the cache first, with a progress bar."""
     from openworld.cli.extract import read_all
     from openworld.cli.pipeline import open_data, report_skipped
+    from openworld.data.columns import Columns
     from openworld.evaluation.datasets import is_source, split_name
     from openworld.samples import Extraction
 
     path, extractor = split_name(name)
-    if is_source(path):
-        stream = open_data(path, extraction=Extraction(extractor), need_labels=True)
+    if is_source(path, label_column):
+        columns = Columns(label_column)
+        stream = open_data(path, extraction=Extraction(extractor), columns=columns, need_labels=True)
         batch = read_all(stream, cache=True)
         report_skipped(stream, batch.n_unlabeled, batch.failures)
 

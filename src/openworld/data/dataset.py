@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.columns import Columns
+from openworld.data.columns import Columns, listed
 from openworld.data.errors import DataError
 from openworld.data.letters import Letters, load_letters
 from openworld.data.missing import filled
@@ -71,9 +71,7 @@ class Dataset:
         return np.unique(self.y)
 
 
-def load_dataset(
-    name: str | os.PathLike[str],
-) -> Dataset:
+def load_dataset(name: str | os.PathLike[str], label_column: str | None = None) -> Dataset:
     """Load a data set by name or path.
 
     Parameters
@@ -83,6 +81,8 @@ def load_dataset(
         with labels (`.npz`, `.csv`, `.parquet`); or a folder of ILSVRC'10 feature files (`.sbow.mat`). A
         `.npz` file may hold `X_train`, `y_train`, `X_test`, `y_test` in place of `X`, `y`, and beside these
         `groups` or `is_test`. Pictures and texts: see `openworld.evaluation.datasets.load`.
+    label_column : str, optional
+        The column of a table, or the array of an `.npz` file, with the labels; by default `label`, or `y`.
     """
     path = Path(name)
     if str(name) in LETTERS:
@@ -97,19 +97,23 @@ def load_dataset(
             f"{path}: a folder without feature files; .npz, .csv, .parquet or .sbow.mat are read."
         )
     if path.suffix.lower() == ".npz" and path.is_file():
-        return _from_npz(path)
+        return _from_npz(path, label_column or "y")
     if not path.exists():
         raise FileNotFoundError(
             f"{name}: there is no such file or folder, and no built-in data set of this name "
             f"({', '.join(LETTERS)})."
         )
-    batch = open_stream(path).read()
+    stream = open_stream(path, columns=Columns(label_column))
+    batch = stream.read()
     if batch.y is None:
-        raise DataError(f"{path}: an experiment needs labels; name their column label.")
+        raise DataError(
+            f"{path} has no labels. {listed(stream.feature_names or [])} An experiment needs a column named "
+            "label, or another one and --label-column."
+        )
     return Dataset(path.stem, batch.X, batch.y)
 
 
-def _from_npz(path: Path) -> Dataset:
+def _from_npz(path: Path, label: str) -> Dataset:
     arrays, columns = load_npz(path), Columns()
     if {"X_train", "y_train", "X_test", "y_test"} <= arrays.keys():
         for part in ("train", "test"):
@@ -121,11 +125,11 @@ def _from_npz(path: Path) -> Dataset:
         is_test = np.arange(len(train) + len(test)) >= len(train)
         y = np.concatenate([arrays["y_train"], arrays["y_test"]])
         return Dataset(path.stem, np.concatenate([train, test]), y, None, is_test)
-    if not {"X", "y"} <= arrays.keys():
-        raise DataError(f"{path}: needs arrays X and y; it has {', '.join(arrays)}.")
-    check_arrays(path, arrays["X"], arrays["y"])
+    if not {"X", label} <= arrays.keys():
+        raise DataError(f"{path}: needs arrays X and {label}; it has {', '.join(arrays)}.")
+    check_arrays(path, arrays["X"], arrays[label])
     filled(path, arrays["X"], columns, None, None)
     groups = arrays.get("groups")
     if groups is not None and np.any(groups == ""):  # samples that are groups of their own
         groups = group_numbers(groups)
-    return Dataset(path.stem, arrays["X"], arrays["y"], groups, arrays.get("is_test"))
+    return Dataset(path.stem, arrays["X"], arrays[label], groups, arrays.get("is_test"))

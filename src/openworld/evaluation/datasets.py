@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.data.columns import Columns
 from openworld.data.dataset import LETTERS, Dataset, load_dataset
 from openworld.data.letters import load_letters
 from openworld.data.sources import open_source
@@ -28,7 +29,7 @@ FEATURE_SETS = {
 }
 
 
-def load(name: str) -> Dataset:
+def load(name: str, label_column: str | None = None) -> Dataset:
     """Load a data set by name or path.
 
     Parameters
@@ -39,14 +40,17 @@ def load(name: str) -> Dataset:
         an extractor to use another than the default: `photos`, `photos@pixels`, `questions.csv@ngrams`.
         Unreadable files are skipped. Features are cached. For very many pictures, write a file with
         `openworld extract` first: every worker of an experiment loads its data again.
+    label_column : str, optional
+        The column of a table with the labels; by default `label`.
     """
     if name in FEATURE_SETS:
         letters = load_letters()
         return Dataset(name, _descriptors(FEATURE_SETS[name]), letters.labels, letters.faces)
     path, extractor = split_name(name)
-    if not is_source(path):
-        return load_dataset(path)
-    stream = open_samples(path, extraction=Extraction(extractor), need_labels=True)
+    if not is_source(path, label_column):
+        return load_dataset(path, label_column)
+    columns = Columns(label_column)
+    stream = open_samples(path, extraction=Extraction(extractor), columns=columns, need_labels=True)
     batch = stream.read()
     assert batch.y is not None
     is_test = stream.source.is_test if stream.source is not None else None
@@ -66,8 +70,8 @@ def split_name(name: str) -> tuple[str, str | None]:
     return name, None
 
 
-def is_source(path: str) -> bool:
+def is_source(path: str, label_column: str | None = None) -> bool:
     """Return whether a path holds pictures or texts, which need an extractor."""
     if path in LETTERS or not Path(path).exists() or any(Path(path).rglob("*.sbow.mat")):
         return False
-    return open_source(path) is not None
+    return open_source(path, columns=Columns(label_column)) is not None

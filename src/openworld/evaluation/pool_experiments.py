@@ -45,7 +45,13 @@ class PoolExperiment:
     caption: str
 
 
-def run(name: str, experiment: Any, output: Path, progress: Progress | None = None) -> Path:
+def run(
+    name: str,
+    experiment: Any,
+    output: Path,
+    progress: Progress | None = None,
+    label_column: str | None = None,
+) -> Path:
     """Measure every class order of every data set; write `results.csv`, `run.json` and `report.html`.
 
     Finished jobs (a class order of a data set, and one recognizer where the experiment names several) are
@@ -61,7 +67,7 @@ def run(name: str, experiment: Any, output: Path, progress: Progress | None = No
         for order in range(experiment.orders)
         for piece in _pieces(experiment)
     ]
-    datasets = {data: load(data) for data in experiment.data}
+    datasets = {data: load(data, label_column) for data in experiment.data}
     rows: list[Row] = []
     for done, (data, order, piece) in enumerate(jobs):
         if progress is not None:

@@ -49,6 +49,7 @@ class Job:
     data_fingerprint: str
     recognizer: str
     order: int
+    label_column: str | None = None
 
     @property
     def file_name(self) -> str:
@@ -62,6 +63,7 @@ def run_experiment(
     experiment: Experiment,
     output: Path,
     *,
+    label_column: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> None:
@@ -75,6 +77,8 @@ def run_experiment(
     experiment : Experiment
     output : path
         The folder; created if missing.
+    label_column : str, optional
+        The column with the labels, where the data are tables; by default `label`.
     workers : int, optional
         Number of processes; by default one per core. 0 runs all jobs in this process.
     progress : callable, optional
@@ -83,10 +87,10 @@ def run_experiment(
     parts = output / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     _dataset.cache_clear()  # the files may have changed since the last run
-    scaled = {name: experiment.scaled_to(_dataset(name)) for name in experiment.data}
-    fingerprints = {name: _dataset(name).fingerprint() for name in experiment.data}
+    scaled = {name: experiment.scaled_to(_dataset(name, label_column)) for name in experiment.data}
+    fingerprints = {name: _dataset(name, label_column).fingerprint() for name in experiment.data}
     jobs = [
-        Job(scaled[data], data, fingerprints[data], recognizer, order)
+        Job(scaled[data], data, fingerprints[data], recognizer, order, label_column)
         for data in experiment.data
         for order in range(experiment.orders)
         for recognizer in experiment.recognizers
@@ -138,7 +142,7 @@ def read_scores(output: Path, data: str, recognizer: str) -> list[dict[str, NDAr
 def run_job(job: Job, parts: Path) -> None:
     """Run one job and write its results: scores first, then the rows, which mark it as done."""
     with threadpool_limits(1):
-        dataset = _dataset(job.data)
+        dataset = _dataset(job.data, job.label_column)
         outcome = run_protocol(
             make_recognizer(job.recognizer),
             dataset,
@@ -153,8 +157,8 @@ def run_job(job: Job, parts: Path) -> None:
 
 
 @lru_cache(maxsize=4)
-def _dataset(name: str) -> Dataset:
-    return load(name)
+def _dataset(name: str, label_column: str | None) -> Dataset:
+    return load(name, label_column)
 
 
 def _finished(jobs: list[Job], parts: Path, workers: int) -> Iterator[Job]:
