@@ -272,6 +272,14 @@ def test_samples_are_imported_and_what_is_refused_is_named(run, questions):
     assert json.loads(none)["unknown"] == 23
 
 
+def test_an_import_while_a_server_runs_is_sent_to_the_server(run, folder):
+    np.save("new.npy", X)
+    with World.open("sqlite:///openworld.db", "model.ow"):
+        run("import", "new.npy", "--database", "sqlite:///openworld.db", code=1)
+    assert "in use by another openworld process" in run.message
+    assert "send it the files: POST /v1/import." in run.message
+
+
 def test_data_that_cannot_be_served(run, folder):
     (folder / "photos").mkdir()
     run("serve", "photos", code=1)

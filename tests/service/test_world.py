@@ -145,6 +145,32 @@ def test_the_same_model_may_be_named_again_after_an_upgrade(
         World.open(url, models("0.1"))
 
 
+def test_a_model_adopts_samples_that_were_imported_before_it(
+    tmp_path: Path, models: Models, things: Draw
+) -> None:
+    url = f"sqlite:///{tmp_path / 'world.db'}"
+    with World.open(url, ColdStartRecognizer().start(4)) as world:
+        _unknown(world, np.vstack([things(0, 3), things(5, 2)]))
+    with pytest.raises(Refused, match="another model"):
+        World.open(url, ColdStartRecognizer().start(5))
+    for _ in range(2):  # the second start names the model again
+        with World.open(url, models("0")) as world:
+            assert world.rescorer.wait(timeout=300) is not None
+            progress = world.labels.progress("ann")
+            assert (progress.recognized, progress.pending) == (3, 2)
+            assert [version.summary["classes"] for version in world.history.versions()] == [3]
+    with pytest.raises(Refused, match="another model"):
+        World.open(url, models("0.1"))
+
+
+def test_a_model_does_not_adopt_what_people_have_done(tmp_path: Path, models: Models, things: Draw) -> None:
+    url = f"sqlite:///{tmp_path / 'world.db'}"
+    with World.open(url, ColdStartRecognizer().start(4)) as world:
+        world.labels.dismiss(_unknown(world, things(5, 2)), "blurred", "ann")
+    with pytest.raises(Refused, match="another model"):
+        World.open(url, models("0"))
+
+
 def test_names_are_refused_before_anything_is_written(world: World, things: Draw) -> None:
     (sample,) = _unknown(world, things(5))
     for label, reason in (

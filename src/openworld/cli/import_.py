@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -38,6 +40,9 @@ def import_samples(
 
     Example: openworld import photos/ --database sqlite:///animals.db
 
+    A new database starts with nothing known. It takes the model of the first openworld serve MODEL, unless
+    labels were learned before.
+
     While a server uses an SQLite database, send it the files over HTTP instead: POST /v1/import.
     """
     from openworld.cli.console import need, plain_errors
@@ -53,10 +58,23 @@ def import_samples(
     samples, settings = open_samples(data), load_settings(database=database, extractor=extractor)
     if isinstance(samples, Source):
         samples = in_any_order(samples)
-    with plain_errors(), open_world(settings, first_model(samples, settings)) as world:
+    with plain_errors(), _http_instead(), open_world(settings, first_model(samples, settings)) as world:
         intake = Intake(world, Inputs(world, settings), who, labels=labels)
         summary = take(intake, samples, "Importing")
     if as_json:
         typer.echo(json.dumps({"done": summary.done, **dataclasses.asdict(summary)}))
     else:
         say(summary)
+
+
+@contextmanager
+def _http_instead() -> Iterator[None]:
+    """Say how to import while a server uses the database."""
+    from openworld.store import StorageError
+
+    try:
+        yield
+    except StorageError as error:
+        if "in use by another" not in str(error):
+            raise
+        raise StorageError(f"{error} If that is a server, send it the files: POST /v1/import.") from error

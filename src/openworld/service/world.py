@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
+from sqlalchemy import Connection, delete
 
 from openworld import model_file
+from openworld.recognition import ColdStartRecognizer
 from openworld.service.auth import ApiKeys
 from openworld.service.classes import Classes
 from openworld.service.event_log import EventLog
@@ -40,6 +42,7 @@ from openworld.service.settings import WorldSettings
 from openworld.service.validation import Refused
 from openworld.store import Database, events
 from openworld.store.records import SampleContent
+from openworld.store.tables import versions
 
 
 class World:
@@ -62,7 +65,8 @@ class World:
             ``sqlite:///file.db`` or ``postgresql://...``.
         base_model : path of a model file, fitted recognizer, or a function that returns one, optional
             The first model of a new database; labels that are numbers become texts. An existing database
-            refuses any other than its own; a function is called for a new database only.
+            refuses any other than its own, unless it began with nothing and nothing was done in it yet: then
+            its samples are judged by this one. A function is called for a new database only.
         alone : bool, default=True
             Refuse an SQLite file that another process has opened with `alone`. Use False to read a database
             that a server has open.
@@ -78,7 +82,7 @@ class World:
                 self._database.lock()
             if callable(base_model) and not _has_model(self._database):
                 first = _model_bytes(base_model())
-            _store_first_model(self._database, first)
+            _store_first_model(self._database, first, alone)
             log = self.event_log = EventLog(self._database, settings, self.notifications)
         except BaseException:
             self._database.close(remove_if_new=True)
@@ -144,18 +148,24 @@ def _has_model(database: Database) -> bool:
         return bool(events.snapshot_histories(connection))
 
 
-def _store_first_model(database: Database, data: bytes | None) -> None:
+def _store_first_model(database: Database, data: bytes | None, alone: bool) -> None:
     """Store the first model of a new database; refuse another model for an existing one."""
     model = None if data is None else from_bytes(data)
     with database.write() as connection:
         histories = events.snapshot_histories(connection)
         if histories:
-            if data is not None and not _same_model(data, events.snapshot(connection, histories[0])):
+            before = events.snapshot(connection, histories[0])
+            if data is None or model is None or _same_model(data, before):
+                return
+            if not (
+                _is_untouched(connection, from_bytes(before), model) and alone and not database.is_shared
+            ):
                 raise Refused(
                     "This database was created with another model: start without a model to continue with "
                     "it, or use a new database for the new model."
                 )
-            return
+            events.drop_snapshots(connection, histories)
+            connection.execute(delete(versions))
         if data is None or model is None:
             raise Refused(
                 "This database is new: give the model to start with, or start without one: --extractor "
@@ -172,6 +182,20 @@ def _store_first_model(database: Database, data: bytes | None) -> None:
             "threshold": model.threshold_,
         }
         events.add_version(connection, 0, None, history, summary)
+
+
+def _is_untouched(connection: Connection, before: Any, model: Any) -> bool:
+    """Return whether a database began with nothing, for the features of a model, and has no events yet.
+
+    Samples may be in it: they were imported before there was a model.
+    """
+    return (
+        isinstance(before, ColdStartRecognizer)
+        and not len(before.statistics_)
+        and events.last_id(connection) == 0
+        and before.n_features_in_ == model.n_features_in_
+        and getattr(before, "extractor_", None) == getattr(model, "extractor_", None)
+    )
 
 
 def _model_bytes(base_model: str | PathLike[str] | Any) -> bytes:
