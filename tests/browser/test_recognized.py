@@ -109,3 +109,17 @@ def test_an_empty_list_has_the_width_of_a_phone(reviewed: Any, tabs: Any) -> Non
     box = page.locator(".empty").bounding_box()
     assert box is not None
     assert box["width"] > 300
+
+
+def test_a_long_name_is_shown_whole(reviewed: Any, tabs: Any) -> None:
+    name = "a_very_long_name_of_a_class_without_any_blank_in_it"
+    reviewed.world.classes.rename("circle", name, "ann")
+    with reviewed.world.event_log.database.write() as connection:
+        connection.execute(update(samples).where(samples.c.answer == "circle").values(answer=name))
+    page = tabs(reviewed).open("/recognized")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        shown = page.locator(".card footer b", has_text=name)
+        expect(shown).to_have_text(name)
+        inside = "b => b.getBoundingClientRect().right <= b.closest('.card').getBoundingClientRect().right"
+        assert shown.evaluate(inside)

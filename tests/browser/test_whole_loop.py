@@ -93,11 +93,15 @@ def test_undo_from_the_history(site: Any, tabs: Any) -> None:
     expect(page.locator("#events li").first).to_contain_text("Bob dismissed 2 samples: bad input")
     expect(page.locator("#events li").last).to_contain_text("You labeled 14 samples as “triangle”")
     page.locator("#events li").last.get_by_role("button", name="Undo").click()
-    expect(page.locator("#events li").first).to_contain_text("You undid label (event 1)")
+    expect(page.locator("#events li").first).to_contain_text(
+        "You undid event 1: labeled 14 samples as “triangle”"
+    )
     expect(page.locator("#events li").last).to_contain_text("undone")
     assert site.recognizes("triangle") == [None] * 3
     page.locator("#events li").last.get_by_role("button", name="Redo").click()
-    expect(page.locator("#events li").first).to_contain_text("redid label")
+    expect(page.locator("#events li").first).to_contain_text(
+        "redid event 1: labeled 14 samples as “triangle”"
+    )
     assert site.recognizes("triangle") == ["triangle"] * 3
     page.get_by_role("link", name="Mine").click()
     expect(page.locator("#events")).not_to_contain_text("Bob")

@@ -97,7 +97,7 @@ def test_what_is_refused_raises_in_words(address):
         for asked in (lambda: client.learn_texts(["a"], ["a"]), lambda: client.learn_images([b"x"], ["a"])):
             with pytest.raises(ServiceError, match="takes vectors"):
                 asked()
-        with pytest.raises(ServiceError, match="Nothing is left in cluster 1"):
+        with pytest.raises(ServiceError, match="There is no cluster 1"):
             client.label_cluster(1, "x")
 
 

@@ -29,6 +29,7 @@ def test_clusters_are_the_things_and_keep_their_ids(world, things):
     job = ClusteringJob(world, 0.0, lambda kind, data: notified.append((kind, data)))
     groups = _fill(world, things)
     assert job.run_once() == 60
+    assert (job.state.done, job.state.total) == (60, 60)
     clusters = {cluster.id: set(job._pending()[1][cluster.id]) for cluster in world.clusters.all()}
     assert sorted(map(sorted, clusters.values())) == sorted(groups.values())
     assert notified[-1] == ("clustering", {"done": 60, "total": 60})

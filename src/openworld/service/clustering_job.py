@@ -35,7 +35,7 @@ Report = Callable[[str, Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class JobState:
-    """The progress of clustering; the last run took `seconds`."""
+    """The progress of clustering, in samples; the last run took `seconds`."""
 
     running: bool
     done: int
@@ -171,7 +171,7 @@ class ClusteringJob:
                     previous,
                     known=space.known,
                     finer=self.finer,
-                    progress=self._progress,
+                    progress=lambda done, total: self._progress(done * len(ids) // total, len(ids)),
                     canceled=self._closing.is_set,
                 )
                 _write_map(self._world, map_2d(vectors, ids, found, _read_map(self._world)))

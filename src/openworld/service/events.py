@@ -9,7 +9,7 @@ and payloads, so neither may be renamed without a migration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,9 +52,8 @@ class LearnEvent(WorldEvent):
         labels.label(dict(zip(self.samples, self.labels, strict=True)), by)
 
     def describe(self) -> str:
-        """Name up to five classes."""
-        names = sorted(set(self.labels))
-        return f"taught {self._n} of {_quoted(names[:5])}{', …' * (len(names) > 5)}"
+        """Name the classes."""
+        return f"taught {self._n} of {_quoted(sorted(self.labels))}"
 
 
 @dataclass(frozen=True)
@@ -166,9 +165,11 @@ class FeedbackEvent(WorldEvent):
         labels.return_to_pool([i for i in self.samples if i not in self._labels], by)
 
     def describe(self) -> str:
-        """Count right and wrong answers."""
-        wrong = sum(label != answer for label, answer in zip(self.labels, self.answers, strict=True))
-        return f"reviewed {self._n}: {self.n_samples - wrong} right, {wrong} wrong"
+        """Name the classes, count right and wrong answers, and say what the wrong ones are."""
+        wrong = [label for label, answer in zip(self.labels, self.answers, strict=True) if label != answer]
+        counts = f"{self.n_samples - len(wrong)} right, {len(wrong)} wrong"
+        truth = f" ({_quoted(wrong)})" if wrong else ""
+        return f"reviewed {self._n} recognized as {_quoted(self.answers)}: {counts}{truth}"
 
 
 # -- classes --------------------------------------------------------------------------------------
@@ -342,7 +343,7 @@ class UndoEvent(WorldEvent):
     """Another event was undone; the record's `undoes` is its id, `of` its kind."""
 
     kind = "undo"
-    words = "undid {of}"
+    words = "undid"
     rewinds = True
     undoable = False
 
@@ -358,7 +359,7 @@ class RedoEvent(WorldEvent):
     """An undo was taken back; the record's `undoes` is the undo, `of` the kind of the event it undid."""
 
     kind = "redo"
-    words = "redid {of}"
+    words = "redid"
     rewinds = True
     undoable = False
 
@@ -394,5 +395,6 @@ def event_of(kind: str, payload: Mapping[str, Any]) -> WorldEvent:
     return EVENT_KINDS[kind](**payload)
 
 
-def _quoted(labels: Sequence[str]) -> str:
-    return ", ".join(f"“{label}”" for label in labels)
+def _quoted(labels: Iterable[str | None]) -> str:
+    names = ["unknown" if label is None else f"“{label}”" for label in dict.fromkeys(labels)]
+    return ", ".join(names[:5]) + ", …" * (len(names) > 5)

@@ -116,6 +116,18 @@ class History:
         with self._database.read() as connection:
             return list(self._as_results(events.newest(connection, before, limit, who)))
 
+    def originals(self, found: Iterable[HistoryEvent]) -> dict[int, HistoryEvent]:
+        """Return, for each undo and redo among some events, the event that it undid or redid."""
+        about = {
+            event.id: self._log.header(event.undoes).undoes or event.undoes
+            for event in found
+            if event.undoes is not None
+        }
+        with self._database.read() as connection:
+            records = events.read(connection, sorted(set(about.values())))
+            originals = {event.id: event for event in self._as_results(records)}
+        return {event_id: originals[original] for event_id, original in about.items()}
+
     def export(self) -> Iterator[HistoryEvent]:
         """Yield all events, oldest first."""
         with self._database.read() as connection:

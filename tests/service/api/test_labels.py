@@ -38,6 +38,10 @@ def test_a_cluster_is_labeled_without_some_samples(client, unknown, world):
     body = {"cluster_id": cluster, "without": [unknown[3]], "label": "five"}
     assert client.post("/v1/label", json=body).json()["samples"] == 3
     assert client.get(f"/v1/samples/{unknown[3]}").json()["state"] == "pending"
+    again = client.post("/v1/label", json={**body, "label": "six"})
+    assert "others labeled or dismissed it" in again.json()["detail"]
+    never = client.post("/v1/label", json={**body, "cluster_id": cluster + 1})
+    assert (never.status_code, never.json()["detail"]) == (404, f"There is no cluster {cluster + 1}.")
 
 
 def test_dismissing_and_accepting(client, unknown):

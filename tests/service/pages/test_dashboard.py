@@ -8,9 +8,11 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
+from openworld.service.events import FeedbackEvent
 from openworld.service.metrics import Period
 from openworld.service.pages.dashboard import EXPORTS, largest, line_chart, share_of_unknown, time_columns
 from openworld.service.world import World
+from openworld.store.records import ClusterDraft
 
 
 def test_the_dashboard_shows_shares_latency_drift_and_exports(client: TestClient, unknown: list[int]) -> None:
@@ -65,6 +67,21 @@ def test_the_operating_point_is_previewed_on_the_page(
         assert "of 3 pending samples" in preview
         assert "Use this goal: accept 90 % of the known samples" in preview
         assert "This is the current goal" in client.get("/dashboard/operating-point?kind=error").text
+
+
+def test_the_history_names_what_was_undone_and_which_classes_were_reviewed(
+    client: TestClient, world: World, unknown: list[int]
+) -> None:
+    (cluster,) = world.clusters.replace([ClusterDraft(unknown, unknown[0])])
+    world.clusters.split(cluster, unknown[:2], "ann")
+    world.history.undo("ann")
+    world.history.redo("ann")
+    page = client.get("/history").text
+    for words in ("undid", "redid"):
+        assert f"{words} event 1: split cluster {cluster}: a new cluster {cluster + 1}" in page
+    reviewed = FeedbackEvent([1, 2, 3], ["ring", None, "a"], ["a", "a", "a"], [False] * 3)
+    assert reviewed.describe() == "reviewed 3 samples recognized as “a”: 1 right, 2 wrong (“ring”, unknown)"
+    assert FeedbackEvent([1], ["a"], ["a"], [False]).describe().endswith("1 right, 0 wrong")
 
 
 # -- charts ---------------------------------------------------------------------------------------

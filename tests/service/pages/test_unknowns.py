@@ -45,8 +45,13 @@ def test_the_class_under_review_is_not_suggested_as_its_own_correction(
     ):
         world.recognize(things(0, 3))
         hints = client.post("/unknowns/hints", data={"answer": "a", "count": 3}).text
-    assert "3 samples selected" in hints
+        moving = client.post("/unknowns/hints", data={"of": "a", "chosen": "1", "count": 1}).text
+    assert "3 recognized samples selected" in hints
     assert 'data-do="confirm"' not in hints
+    for found in (hints, moving):
+        assert "unlike every known class" not in found
+        assert 'data-label="b"' in found
+        assert 'data-label="a"' not in found
 
 
 def test_the_page_of_a_class_says_how_far_back_it_looks_for_corrections(

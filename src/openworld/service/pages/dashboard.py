@@ -226,19 +226,21 @@ def events(request: Request, before: Id, mine: bool = False) -> HTMLResponse:
 
 def _events(request: Request, mine: bool, before: int | None) -> dict[str, Any]:
     who = person(request).name if mine else None
-    found = world_of(request).history.events(before, _EVENTS_AT_ONCE, who)
+    history = world_of(request).history
+    found = history.events(before, _EVENTS_AT_ONCE, who)
+    originals = history.originals(found)
     return {
         "mine": mine,
-        "events": [(event, _words(event)) for event in found],
+        "events": [(event, _words(event, originals.get(event.id))) for event in found],
         "undoable": UNDOABLE_KINDS,
         "before": found[-1].id if len(found) == _EVENTS_AT_ONCE else None,
     }
 
 
-def _words(event: HistoryEvent) -> str:
-    """Say what an event did."""
-    of = f" (event {event.undoes})" if event.undoes is not None else ""
-    return event_of(event.kind, event.payload).describe() + of
+def _words(event: HistoryEvent, original: HistoryEvent | None) -> str:
+    """Say what an event did; an undo or a redo did it to the original event."""
+    words = event_of(event.kind, event.payload).describe()
+    return words if original is None else f"{words} event {original.id}: {_words(original, None)}"
 
 
 @router.get("/history/last")

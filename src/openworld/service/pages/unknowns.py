@@ -316,10 +316,11 @@ def hints(
     others = list(counts) if search.strip() else _recent(world, person(request).name, counts)
     return render(
         "hints.html",
-        options=_options(preview.nearest, others, search, _shares(world, ids[:_JUDGED])),
+        options=_options(preview.nearest, others, search, _shares(world, ids[:_JUDGED]), but=answer or of),
         preview=preview if label.strip() else None,
         learned_from=counts.get(preview.label, 0),
         recognized_as=None if suggestion in (of, answer) else suggestion,
+        group=group,
         count=count,
         label=label,
     )
@@ -332,9 +333,16 @@ def _shares(world: World, ids: Sequence[int]) -> dict[str, float]:
 
 
 def _options(
-    nearest: Sequence[ClassDistance], labels: Sequence[str], search: str, shares: Mapping[str, float]
+    nearest: Sequence[ClassDistance],
+    labels: Sequence[str],
+    search: str,
+    shares: Mapping[str, float],
+    but: str | None = None,
 ) -> list[Option]:
-    """Return the nearest classes, then others with the search in their names: what begins with it first."""
+    """Return the nearest classes, then others with the search in their names: what begins with it first.
+
+    The class in `but` is left out: it is the one that the samples have already.
+    """
     wanted = search.strip().casefold()
     near = [
         Option(n.label, n.distance, shares.get(n.label, 0.0)) for n in nearest if wanted in n.label.casefold()
@@ -345,7 +353,8 @@ def _options(
         (label for label in labels if wanted in label.casefold() and label not in named),
         key=lambda label: (not label.casefold().startswith(wanted), label.casefold()),
     )
-    return [*near, *(Option(label, None) for label in others)][:_OPTIONS]
+    found = [*near, *(Option(label, None) for label in others)]
+    return [option for option in found if option.label != but][:_OPTIONS]
 
 
 def _recent(world: World, who: str, known: Container[str]) -> list[str]:
