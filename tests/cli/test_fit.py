@@ -110,6 +110,21 @@ def test_columns_that_are_not_features(run: Any, table: pd.DataFrame, tmp_path: 
     assert not (tmp_path / "n.ow").exists()
 
 
+def test_a_class_named_like_the_unknown(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.replace("ant", "unknown").to_csv(tmp_path / "u.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--no-check")
+    for command in (
+        ("fit", tmp_path / "u.csv", "-o", tmp_path / "n.ow"),
+        ("learn", tmp_path / "m.ow", tmp_path / "u.csv"),
+    ):
+        run(*command, code=1)
+        assert (
+            "The class label 'unknown' is the label that means unknown. Rename that class: its" in run.message
+        )
+        assert "unknown_label" not in run.message
+
+
 def test_missing_values(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
     table.loc[4, "b"] = np.nan
     table.to_csv(tmp_path / "t.csv", index=False)

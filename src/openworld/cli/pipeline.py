@@ -149,10 +149,24 @@ def learn_to_file(
         connect(dask) as engine,
     ):
         shown_recognizer = _showing_steps(recognizer, progress)
-        learned = work(shown_recognizer, stream, engine, progress=progress.advance, checkpoint=checkpoint)
+        with _advice_for_the_command_line():
+            learned = work(shown_recognizer, stream, engine, progress=progress.advance, checkpoint=checkpoint)
     save(learned.model, target)
     checkpoint.remove()
     return learned
+
+
+@contextmanager
+def _advice_for_the_command_line() -> Iterator[None]:
+    """Replace advice to change a parameter that has no option."""
+    try:
+        yield
+    except ValueError as error:
+        advice = "Rename that class, or choose another unknown_label."
+        if advice not in str(error):
+            raise
+        renamed = "Rename that class: its folder, or its value in the label column."
+        raise ValueError(str(error).replace(advice, renamed)) from error
 
 
 def _showing_steps(recognizer: Any, progress: Progress) -> Any:
