@@ -85,6 +85,19 @@ def test_the_same_content_is_one_sample_in_one_batch_and_later(database: Databas
     assert _store(database, _new(1, item=SampleContent("text", "words")))[0] != first
 
 
+def test_the_first_group_of_a_content_stays(database: Database) -> None:
+    a, b = (SampleContent(group=group) for group in "ab")
+    assert _find(database, _store(database, _new(1), _new(1, item=a), _new(1, item=b))[0]).group == "a"
+    assert _find(database, _store(database, _new(1, item=b))[0]).group == "a"
+    assert _find(database, _store(database, _new(2))[0]).group is None
+    (sample_id,) = _store(database, _new(2, item=b))
+    assert _find(database, sample_id).group == "b"
+    with database.read() as connection:
+        hashes = [samples.content_hash(np.array([x, 1.5], dtype=np.float32), a) for x in (1, 2, 3)]
+        found = samples.find_content(connection, hashes)
+    assert found == {hashes[0]: (None, "a"), hashes[1]: (None, "b")}
+
+
 def test_what_was_only_learned_comes_to_the_pool_when_it_is_seen(database: Database) -> None:
     (sample_id,) = _store(database, _new(1, state="labeled", seen=0))
     with database.write() as connection:

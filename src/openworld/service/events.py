@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Connection
 
 from openworld.recognition import is_adjustable, parse_objective
 from openworld.service.live_model import Model
-from openworld.service.world_event import LabelTarget, WorldEvent
+from openworld.service.world_event import LabelTarget, WorldEvent, learn
 from openworld.store import clusters
 from openworld.store.events import EventRecord
 from openworld.store.samples import Features
@@ -37,15 +36,11 @@ class LearnEvent(WorldEvent):
 
     samples: Sequence[int]
     labels: Sequence[str]
-
-    @property
-    def n_samples(self) -> int:
-        """The samples learned."""
-        return len(self.labels)
+    groups: Sequence[str] = ()
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the samples."""
-        model.partial_fit(features, np.array(self.labels))
+        learn(model, features, self.labels, self.groups)
 
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
         """Label the samples."""
@@ -68,10 +63,11 @@ class LabelEvent(WorldEvent):
 
     samples: Sequence[int]
     label: str
+    groups: Sequence[str] = ()
 
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the samples."""
-        model.partial_fit(features, np.array([self.label] * len(features)))
+        learn(model, features, [self.label] * len(features), self.groups)
 
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
         """Label the samples."""
@@ -88,7 +84,7 @@ class AcceptEvent(LabelEvent):
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the sample, and relax the threshold if it is still rejected."""
         super().apply_to_model(model, features)
-        model.relax_threshold(features, np.array([self.label] * len(features)))
+        model.relax_threshold(features, [self.label] * len(features))
 
 
 @dataclass(frozen=True)
@@ -143,6 +139,7 @@ class FeedbackEvent(WorldEvent):
     labels: Sequence[str | None]
     answers: Sequence[str]
     random: Sequence[bool]
+    groups: Sequence[str] = ()
 
     @property
     def learned(self) -> Sequence[int]:
@@ -157,7 +154,8 @@ class FeedbackEvent(WorldEvent):
     def apply_to_model(self, model: Model, features: Features) -> None:
         """Learn the samples that have a class."""
         if len(features):
-            model.partial_fit(features, np.array(list(self._labels.values())))
+            named = self.without(set(self.samples) - self._labels.keys())
+            learn(model, features, list(self._labels.values()), named.groups)
 
     def apply_to_labels(self, labels: LabelTarget, by: EventRecord) -> None:
         """Label the samples that have a class, return the others to the pool."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -32,7 +32,7 @@ from openworld.service.validation import (
     check_name,
     check_text,
 )
-from openworld.service.world_event import EventOutcome, WorldEvent
+from openworld.service.world_event import EventOutcome, WorldEvent, groups_of
 from openworld.store import clusters, events, samples
 from openworld.store.labels import count_states, labeled_with
 from openworld.store.records import ClassDistance, Sample, SampleContent
@@ -98,13 +98,13 @@ class Labels:
             if not chosen:
                 return self._nothing(LearnEvent)
 
-            event = LearnEvent([], [names[i] for i in chosen])
+            event = LearnEvent([], [names[i] for i in chosen], groups_of(chosen.values()))
 
             def store(connection: Connection) -> LearnEvent:
                 ids = samples.store(self._database, connection, [new[i] for i in chosen])
                 return replace(event, samples=ids)
 
-            return self._log.append(event, who, features=features[chosen], complete=store)
+            return self._log.append(event, who, features=features[list(chosen)], complete=store)
 
     def given(self, X: ArrayLike, items: Sequence[SampleContent]) -> list[str | None]:
         """Return the labels that samples of the same content have already."""
@@ -112,14 +112,15 @@ class Labels:
         hashes = [samples.content_hash(*one) for one in zip(features, items, strict=True)]
         with self._database.read() as connection:
             found = samples.find_content(connection, hashes)
-        return [found[digest][1] if digest in found else None for digest in hashes]
+        return [found[digest].label if digest in found else None for digest in hashes]
 
-    def _not_learned_yet(self, new: Sequence[NewSample], labels: Sequence[str]) -> list[int]:
-        """Return which samples are to be learned: each content once."""
+    def _not_learned_yet(self, new: Sequence[NewSample], labels: Sequence[str]) -> dict[int, str | None]:
+        """Return which samples are to be learned, each content once, and their groups."""
         hashes = [sample.content_hash() for sample in new]
         with self._database.read() as connection:
-            known = {digest: label for digest, (_, label) in samples.find_content(connection, hashes).items()}
-        chosen = []
+            stored = samples.find_content(connection, hashes)
+        known = {digest: content.label for digest, content in stored.items()}
+        chosen: dict[int, str | None] = {}
         for i, (digest, label) in enumerate(zip(hashes, labels, strict=True)):
             before = known.get(digest)
             if before is not None and before != label:
@@ -127,7 +128,8 @@ class Labels:
                     f"Sample {i} is labeled {before!r} already, not {label!r}: undo that label first."
                 )
             if before is None:
-                chosen.append(i)
+                group = stored[digest].group if digest in stored else None
+                chosen[i] = group or new[i].item.group
             known[digest] = label
         return chosen
 
@@ -176,8 +178,11 @@ class Labels:
                     )
             if kind is AcceptEvent and name not in self._names():
                 raise NotFound(f"There is no class {name!r} yet: label the sample to make one.")
-            ids = [sample.id for sample in found if sample.label is None]
-            return self._log.append(kind(ids, name), who) if ids else self._nothing(kind)
+            chosen = [sample for sample in found if sample.label is None]
+            if not chosen:
+                return self._nothing(kind)
+            groups = groups_of(sample.group for sample in chosen)
+            return self._log.append(kind([sample.id for sample in chosen], name, groups), who)
 
     def relabel(self, sample_ids: Sequence[int], label: str | None, who: str, *, admin: bool) -> EventOutcome:
         """Give labeled samples another label; None returns them to the pool.
@@ -333,22 +338,16 @@ def _similar_names(label: str, labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for key in close for name in folded[key])
 
 
-def _without(event: WorldEvent, moved: Collection[int], labels: Mapping[int, str]) -> WorldEvent | None:
+def _without(event: WorldEvent, moved: Set[int], labels: Mapping[int, str]) -> WorldEvent | None:
     """Return an event without some samples, its labels as they are now; None if no sample is left."""
-    if isinstance(event, LabelEvent):
-        samples = [i for i in event.samples if i not in moved]
-        return replace(event, samples=samples, label=labels[samples[0]]) if samples else None
-    if not isinstance(event, LearnEvent | FeedbackEvent):
+    if not isinstance(event, LabelEvent | LearnEvent | FeedbackEvent):
         raise Refused(f"Samples of an event of kind {event.kind!r} cannot be moved.")
-    rows = [row for row, i in enumerate(event.samples) if i not in moved]
-    if not rows:
+    rest = event.without(moved)
+    if not rest.samples:
         return None
-    samples = [event.samples[row] for row in rows]
-    if isinstance(event, LearnEvent):
-        return LearnEvent(samples, [labels[i] for i in samples])
-    return FeedbackEvent(
-        samples,
-        [labels.get(i, event.labels[row]) for row, i in zip(rows, samples, strict=True)],
-        [event.answers[row] for row in rows],
-        [event.random[row] for row in rows],
-    )
+    if isinstance(rest, LabelEvent):
+        return replace(rest, label=labels[rest.samples[0]])
+    if isinstance(rest, LearnEvent):
+        return replace(rest, labels=[labels[i] for i in rest.samples])
+    rows = zip(rest.samples, rest.labels, strict=True)
+    return replace(rest, labels=[labels.get(i, label) for i, label in rows])

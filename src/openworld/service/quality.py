@@ -17,7 +17,7 @@ from openworld.service.labels import Labels
 from openworld.service.live_model import Model
 from openworld.service.replay import events_in_effect
 from openworld.service.validation import Conflict, Refused
-from openworld.service.world_event import EventOutcome
+from openworld.service.world_event import EventOutcome, groups_of
 from openworld.store import events, pool
 from openworld.store.pool import count_answers
 from openworld.store.records import RANDOM, PoolFilter
@@ -121,6 +121,7 @@ class RecognizedSamples:
                 [label for _, label in chosen],
                 [str(sample.answer) for sample, _ in chosen],
                 [sample.kept in RANDOM for sample, _ in chosen],
+                groups_of(sample.group for sample, _ in chosen),
             )
             return self._log.append(event, who)
 

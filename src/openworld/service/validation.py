@@ -10,6 +10,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from openworld.data.values import as_group
 from openworld.recognition.validation import all_finite
 from openworld.store.records import SampleContent
 
@@ -62,6 +63,15 @@ def check_text(value: str, what: str) -> None:
         raise Refused(f"{what} has characters that cannot be stored (NUL or unpaired surrogates).")
 
 
+def check_group(value: str | None) -> str | None:
+    """Return a group as it is stored, None for a group of its own; or refuse it."""
+    check_text(value or "", "A group")
+    group = as_group(value)
+    if group is not None and len(group) > LONGEST_NAME:
+        raise Refused(f"A group can have at most {LONGEST_NAME} characters; this one has {len(group)}.")
+    return group
+
+
 def as_features(X: ArrayLike, n_features: int) -> NDArray[np.floating[Any]]:
     """Return samples as they are stored: float32, or float64 where float32 does not hold them; or refuse."""
     array = np.asarray(X)
@@ -85,3 +95,4 @@ def check_items(items: Sequence[SampleContent]) -> None:
             check_text(item.text, "The text of a sample")
         if item.source is not None:
             check_text(item.source, "The source of a sample")
+        check_group(item.group)

@@ -6,13 +6,15 @@ the store, and the projections here, which are computed from events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
 from sqlalchemy import Connection
 
+from openworld.distributed import takes_groups
 from openworld.service.live_model import Model, ModelChange
 from openworld.store.events import EventRecord
 from openworld.store.labels import GivenState
@@ -75,8 +77,9 @@ class WorldEvent:
 
     @property
     def payload(self) -> dict[str, Any]:
-        """The fields, as they are stored."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """The fields, as they are stored: optional ones only if they have a value."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, default) in values.items() if value or default is MISSING}
 
     @property
     def n_samples(self) -> int:
@@ -129,7 +132,7 @@ class WorldEvent:
     def rewind_clusters(self, connection: Connection, event: WorldEvent) -> None:
         """Change the stored clusters; `event` is the event that this one undoes or redoes."""
 
-    def without(self, erased: Set[int]) -> WorldEvent:
+    def without(self, erased: Set[int]) -> Self:
         """Return the event as if it had never had some samples, each a row of its sequences."""
         if self.erases or erased.isdisjoint(self._samples):
             return self
@@ -144,6 +147,21 @@ class WorldEvent:
     @property
     def _n(self) -> str:
         return f"{self.n_samples} sample{'s' * (self.n_samples != 1)}"
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def groups_of(groups: Iterable[str | None]) -> list[str]:
+    """Return groups as events have them: "" for a group of its own; none where no sample has one."""
+    names = [group or "" for group in groups]
+    return names if any(names) else []
+
+
+def learn(model: Model, features: Features, labels: Sequence[str], groups: Sequence[str]) -> None:
+    """Learn labeled samples, with their groups if they have some and the model takes them."""
+    together = {"groups": list(groups)} if groups and takes_groups(model) else {}
+    model.partial_fit(features, np.array(labels), **together)
 
 
 # -- what an event does to labels ------------------------------------------------------------------

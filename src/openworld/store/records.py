@@ -16,10 +16,10 @@ RANDOM: tuple[Kept, ...] = ("random", "drawn")  # the random share
 
 @dataclass(frozen=True)
 class SampleContent:
-    """The content of a sample besides its features: kind, text, source and pictures.
+    """The content of a sample besides its features: kind, text, source, pictures and group.
 
     `thumbnail` is a small encoded picture, `preview` a larger one. `source` is where the sample comes from,
-    as given by the client.
+    as given by the client. Samples of one `group` are near copies of each other; None is a group of its own.
     """
 
     kind: Kind = "vector"
@@ -27,6 +27,7 @@ class SampleContent:
     source: str | None = None
     thumbnail: bytes | None = None
     preview: bytes | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Sample:
     `who` and `labeled_at` are those of the event that labeled or dismissed it, or returned it to the pool.
     `kept` is why a recognized sample is reviewed: it was stored because the model was uncertain, or for the
     random share; or it was drawn for the random share when it came as unknown (`drawn`).
+    `group` is that of its near copies; None for a group of its own.
     """
 
     id: int
@@ -72,6 +74,7 @@ class Sample:
     cluster_id: int | None
     has_thumbnail: bool
     kept: Kept | None
+    group: str | None
 
 
 @dataclass(frozen=True)

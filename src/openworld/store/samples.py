@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, Table, and_, bindparam, case, delete, or_, select, update
+from sqlalchemy import Connection, Row, Table, and_, bindparam, case, delete, func, or_, select, update
 
 from openworld.recognition import Judgement
 from openworld.store.database import Database
@@ -92,13 +92,14 @@ def content_hash(feature: Features, item: SampleContent) -> str:
 
 
 def store(database: Database, connection: Connection, new: Sequence[NewSample]) -> list[int]:
-    """Store samples and return their ids; content that is already stored keeps its id."""
+    """Store samples and return their ids; content that is already stored keeps its id and its group."""
     hashes = [sample.content_hash() for sample in new]
     rows: dict[str, dict[str, Any]] = {}
     first = dict(zip(reversed(hashes), reversed(new), strict=True))
     for digest, sample in zip(hashes, new, strict=True):
         if digest in rows:
             rows[digest]["seen"] += sample.seen
+            rows[digest]["group"] = rows[digest]["group"] or sample.item.group
         else:
             rows[digest] = _row(digest, sample)
     insert = _insert_or_count(database.upsert)
@@ -130,6 +131,7 @@ def _insert_or_count(upsert: Callable[[Table], Any]) -> Any:
         set_={
             "seen": samples.c.seen + insert.excluded.seen,
             "state": case((came_back, "pending"), else_=samples.c.state),
+            "group": func.coalesce(samples.c.group, insert.excluded.group),
         },
     ).returning(samples.c.content_hash, samples.c.id)
 
@@ -146,6 +148,7 @@ def _row(digest: str, sample: NewSample) -> dict[str, Any]:
         "state": sample.state,
         "has_thumbnail": item.thumbnail is not None,
         "kept": sample.kept,
+        "group": item.group,
         **sample.verdict.row(),
     }
 
@@ -173,16 +176,20 @@ def find(connection: Connection, ids: Sequence[int]) -> dict[int, Sample]:
     return found
 
 
-def find_content(connection: Connection, hashes: Sequence[str]) -> dict[str, tuple[int, str | None]]:
-    """Return the id and label of the samples with these content hashes."""
-    found: dict[str, tuple[int, str | None]] = {}
+class KnownContent(NamedTuple):
+    """What is stored with a content: the label and the group of its sample."""
+
+    label: str | None
+    group: str | None
+
+
+def find_content(connection: Connection, hashes: Sequence[str]) -> dict[str, KnownContent]:
+    """Return what is stored of the samples with these content hashes."""
+    found: dict[str, KnownContent] = {}
+    columns = (samples.c.content_hash, samples.c.label, samples.c.group)
     for some in chunks(hashes):
-        rows = connection.execute(
-            select(samples.c.content_hash, samples.c.id, samples.c.label).where(
-                samples.c.content_hash.in_(some)
-            )
-        )
-        found.update((row.content_hash, (row.id, row.label)) for row in rows)
+        rows = connection.execute(select(*columns).where(samples.c.content_hash.in_(some)))
+        found.update((row[0], KnownContent(*row[1:])) for row in rows)
     return found
 
 

@@ -78,6 +78,7 @@ samples = Table(
     Column("cluster_rank", Integer),
     Column("has_thumbnail", Boolean, nullable=False),
     Column("kept", String(16)),
+    Column("group_name", Text, key="group"),
     Index(None, "state", "id"),
     Index(None, "state", "cluster_id"),
     Index(None, "who", "state"),
