@@ -7,6 +7,7 @@ choice of tau in `threshold.py`, the class statistics in `class_statistics.py`, 
 
 from openworld.recognition.adaptive.cold_start import ColdStartRecognizer
 from openworld.recognition.adaptive.metric import AdaptiveMetric
+from openworld.recognition.adaptive.near_copies import near_copies, usual_distance
 from openworld.recognition.adaptive.recognizer import OpenWorldRecognizer
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.metric.ncm import EuclideanMetric, NCMMetric
@@ -54,5 +55,7 @@ __all__ = [
     "SoftmaxThreshold",
     "best_threshold",
     "is_adjustable",
+    "near_copies",
     "parse_objective",
+    "usual_distance",
 ]

@@ -9,5 +9,6 @@
 
 `calibration.py` finds weights and threshold on the samples that `reservoir.py` keeps: `held_out.py` computes
 their products as if sample or class had not been learned, and `scored.py` turns their scores into a threshold
-and a promised error. `cold_start.py` has the recognizer that starts without any class.
+and a promised error. Near copies are left out together: `groups.py` has their groups, `near_copies.py` finds
+them among pictures. `cold_start.py` has the recognizer that starts without any class.
 """
