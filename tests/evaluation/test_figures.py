@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier
+from openworld import EuclideanMetric, NearestClassMean, NearestNonOutlier, OpenWorldRecognizer
 from openworld.evaluation import figures
 from openworld.evaluation.experiment import Experiment
 from openworld.evaluation.figures import draw_all
 from openworld.evaluation.recognizers import RECOGNIZERS
+from openworld.evaluation.reliability import Reliability
 from openworld.evaluation.run import read_results, read_scores, run_experiment
 from openworld.evaluation.table import Table
 
@@ -220,6 +221,40 @@ def test_all_scores_alike(experiment: Experiment, tmp_path: Path) -> None:
     for name in ("oscr", "scores"):
         figure_of(name, table, output).canvas.draw()
     assert read_scores(output, table.data[0], "NNO")[0]["known"].tolist() == [0.25] * 5
+
+
+def test_every_recognizer_has_a_look_of_its_own_and_ours_is_on_top() -> None:
+    every = ["NCM", *(f"my:{i}" for i in range(2)), *sorted(set(RECOGNIZERS) - {"NCM"})][:25]
+    looks = {name: figures.line_style(name, every) for name in every}
+    assert len({(look["color"], look["linestyle"]) for look in looks.values()}) == len(every) == 25
+    ours, others = looks.pop("openworld"), looks.values()
+    assert ours["color"] not in {look["color"] for look in others}
+    assert ours["zorder"] > max(look["zorder"] for look in others)
+    assert figures.line_style("openworld", ["openworld"]) == ours
+
+
+def test_the_mean_of_reliability_curves_is_that_of_each_bin() -> None:
+    one = Reliability(np.array([0.15, 0.95]), np.array([0.2, 1.0]), np.array([0.25, 0.75]))
+    other = Reliability(np.array([0.55, 1.0]), np.array([0.5, 0.8]), np.array([0.75, 0.25]))
+    mean = figures._mean_curve([one, other])
+    np.testing.assert_allclose(mean.membership, [0.15, 0.55, 0.9625])
+    np.testing.assert_allclose(mean.right, [0.2, 0.5, 0.95])
+    np.testing.assert_allclose(mean.weight, [0.125, 0.375, 0.5])
+
+
+def test_class_orders_of_a_reliability_curve_are_labeled(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RECOGNIZERS, "openworld", OpenWorldRecognizer)
+    table = table_of(replace(experiment, recognizers=("openworld",)), tmp_path / "out")
+    drawn = figures._reliability(table, table.data[0], tmp_path / "out")
+    assert drawn is not None
+    lines = drawn.axes[0].get_lines()
+    assert len(lines) == 4  # diagonal, two class orders, mean
+    assert max(line.get_linewidth() for line in lines) == lines[-1].get_linewidth()
+    (legend,) = drawn.legends
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words == ["as the membership says", "each of 2 class orders", "mean over class orders"]
 
 
 def test_the_shares_of_the_confusion_add_up(experiment: Experiment, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from openworld.cli.app import app
 from openworld.evaluation.few_shot import FewShotExperiment
-from openworld.evaluation.pool_experiments import run
+from openworld.evaluation.pool_experiments import FEW_SHOT_PANELS, POOL_EXPERIMENTS, run
+from openworld.evaluation.recognizers import RECOGNIZERS
 
 
 @pytest.fixture
@@ -60,6 +61,14 @@ def test_few_shot_keeps_a_job_for_each_recognizer_until_the_data_change(data, tm
         np.savez(data, X=2 * file["X"], y=file["y"])
     run("few-shot", experiment, output)
     assert len(list((output / "parts").iterdir())) == 3
+
+
+def test_every_line_of_the_few_shot_figure_is_told_from_the_others():
+    value = {"data": "toy", "n": 1, "measure": FEW_SHOT_PANELS[0], "value": 0.5}
+    figure = POOL_EXPERIMENTS["few-shot"].draw([{**value, "recognizer": name} for name in RECOGNIZERS])
+    lines = figure.axes[0].get_lines()
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == len(RECOGNIZERS)
+    assert max(lines, key=lambda line: line.get_zorder()).get_label() == "openworld"
 
 
 def test_discovery_and_loop_refuse_recognizers(data):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,19 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from openworld.evaluation.measures import Scores, oscr_curve
-from openworld.evaluation.reliability import reliability
+from openworld.evaluation.reliability import Reliability, reliability
 from openworld.evaluation.run import read_scores
 from openworld.evaluation.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, distinct for color-blind readers; markers are distinct in print.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# Okabe and Ito's palette, distinct for color-blind readers; markers and dashes are distinct in print. Blue is
+# for our own recognizer, which is drawn above the others.
+_OURS = {"color": "#0072B2", "marker": "o", "linestyle": "-", "linewidth": 3.0, "zorder": 3}
+_COLORS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#8C8C8C")
+_MARKERS = ("s", "^", "D", "v", "P", "X", "*")
+_DASHES = ("-", "--", ":", "-.")
 _KNOWN, _UNKNOWN = "#0072B2", "#D55E00"
 
 
@@ -68,8 +71,8 @@ def _figures(table: Table, data: str, output: Path) -> Iterator[tuple[str, str, 
             yield (
                 "reliability",
                 f"{name}: share of right answers against membership at the last stage, known and unknown "
-                "samples counting the same; on the diagonal a membership means what it says. Dots are as "
-                "large as the share of samples.",
+                "samples counting the same; on the diagonal a membership means what it says. Bold: mean over "
+                "class orders, its dots as large as the share of samples.",
                 reliable,
             )
         yield "confusion", f"{name}: how known and unknown samples were classified.", _confusion(table, data)
@@ -117,9 +120,14 @@ def _tests(U: int) -> tuple[tuple[str, int, dict[str, Any]], ...]:
     return (closed, ("OS", U, {"linestyle": "-"})) if U else (closed,)
 
 
-def _style(table: Table, recognizer: str) -> dict[str, Any]:
-    i = table.recognizers.index(recognizer)
-    return {"color": _COLORS[i % len(_COLORS)], "marker": _MARKERS[i % len(_MARKERS)], "markersize": 5}
+def line_style(recognizer: str, recognizers: Sequence[str]) -> dict[str, Any]:
+    """Return how to draw a recognizer: no two of 25 share color and dashes; more differ in markers."""
+    if recognizer == "openworld":
+        return {**_OURS, "markersize": 5}
+    i = [name for name in recognizers if name != "openworld"].index(recognizer)
+    dashes = _DASHES[i // len(_COLORS) % len(_DASHES)]
+    looks = {"color": _COLORS[i % len(_COLORS)], "marker": _MARKERS[i % len(_MARKERS)], "linestyle": dashes}
+    return {**looks, "linewidth": 1.4, "markersize": 5, "zorder": 2}
 
 
 def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
@@ -140,8 +148,8 @@ def _curves(table: Table, data: str) -> Figure:
             for prefix, count, line in _tests(U):
                 cells = [100 * table.cell(data, recognizer, K, count, "pooled_accuracy") for K in known]
                 mean, deviation = np.mean(cells, axis=1), np.std(cells, axis=1)
-                style = _style(table, recognizer)
-                panel.plot(known, mean, label=f"{prefix}-{recognizer}", **style, **line)
+                style = line_style(recognizer, table.recognizers)
+                panel.plot(known, mean, label=f"{prefix}-{recognizer}", **{**style, **line})
                 panel.fill_between(
                     known, mean - deviation, mean + deviation, color=style["color"], alpha=0.15
                 )
@@ -179,13 +187,13 @@ def _oscr(table: Table, data: str, output: Path) -> Figure:
     figure, (panel,) = _new(1, 5.4, 4.0)
     rates = np.linspace(0, 1, 1001)
     for recognizer in table.recognizers:
-        style = {**_style(table, recognizer), "marker": None}
+        style = {**line_style(recognizer, table.recognizers), "marker": None}
         panel.plot(rates, _mean_oscr(read_scores(output, data, recognizer), rates), label=recognizer, **style)
     K, U = table.known(data)[-1], table.unknown(data)[-1]
     panel.set(xlabel="false positive rate (unknown accepted)", ylabel="correct classification rate")
     panel.set(xlim=(0, 1), ylim=(0, 1))
     panel.set_title(f"{K} known, {U} unknown classes", fontsize=10)
-    panel.legend(frameon=False, loc="lower right")
+    _legend_below(figure, panel, 4)
     return figure
 
 
@@ -232,15 +240,29 @@ def _reliability(table: Table, data: str, output: Path) -> Figure | None:
         return None
     figure, panels = _new(len(found), 4.2, 4.0)
     for panel, (recognizer, curves) in zip(panels, found.items(), strict=True):
-        panel.plot([0, 1], [0, 1], color="k", linestyle=":")
-        for curve in curves:
-            panel.plot(curve.membership, curve.right, color=_KNOWN, linewidth=1)
-            panel.scatter(curve.membership, curve.right, s=300 * curve.weight, color=_KNOWN, alpha=0.6)
+        panel.plot([0, 1], [0, 1], color="k", linestyle=":", label="as the membership says")
+        for i, curve in enumerate(curves):
+            name = None if i else f"each of {len(curves)} class orders"
+            panel.plot(curve.membership, curve.right, color=_KNOWN, linewidth=0.8, alpha=0.4, label=name)
+        mean = _mean_curve(curves)
+        panel.plot(mean.membership, mean.right, color=_KNOWN, linewidth=2.5, label="mean over class orders")
+        panel.scatter(mean.membership, mean.right, s=300 * mean.weight, color=_KNOWN, alpha=0.6)
         error = np.mean([curve.error for curve in curves])
         panel.set_title(f"{recognizer}: calibration error {error:.3f}", fontsize=10)
         panel.set(xlabel="membership of the best class", xlim=(0, 1), ylim=(0, 1))
     _label_rows(panels, "share of right answers")
+    _legend_below(figure, panels[0], 3)
     return figure
+
+
+def _mean_curve(curves: Sequence[Reliability]) -> Reliability:
+    """Return the mean over class orders in each bin, weighted by their shares of the samples."""
+    membership, right, weight = (np.concatenate(values) for values in zip(*curves, strict=True))
+    bins = np.minimum((10 * membership).astype(np.intp), 9)
+    total = np.bincount(bins, weight)
+    used = total > 0
+    mean, share = (np.bincount(bins, weight * values)[used] / total[used] for values in (membership, right))
+    return Reliability(mean, share, total[used] / len(curves))
 
 
 def _confusion(table: Table, data: str) -> Figure:
@@ -287,7 +309,7 @@ def _tau_sweep(table: Table, data: str) -> Figure:
     U = table.unknown(data)[-1] if table.unknown(data) else 0
     for panel, K in zip(panels, known, strict=True):
         for recognizer in table.recognizers:
-            style = _style(table, recognizer)
+            style = line_style(recognizer, table.recognizers)
             for prefix, count, line in _tests(U):
                 factors = [
                     f
@@ -308,7 +330,7 @@ def _tau_sweep(table: Table, data: str) -> Figure:
                     )
                 else:
                     mean = np.mean(cells, axis=1)
-                    panel.plot(factors, mean, label=f"{prefix}-{recognizer}", **style, **line)
+                    panel.plot(factors, mean, label=f"{prefix}-{recognizer}", **{**style, **line})
         panel.set_title(f"{K} known, {U} unknown classes", fontsize=10)
         panel.set_xlabel("tau / calibrated tau")
         panel.set_ylim(0, None)

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment
-from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
@@ -25,6 +24,7 @@ from openworld._version import __version__
 from openworld.data.dataset import Dataset
 from openworld.evaluation import discovery, few_shot, loop
 from openworld.evaluation.datasets import load
+from openworld.evaluation.figures import line_style
 from openworld.evaluation.recognizers import code_version
 from openworld.files import write_atomic
 
@@ -238,15 +238,13 @@ def _few_shot_figure(rows: list[Row]) -> Figure:
     names, recognizers = _values(rows, "data"), _values(rows, "recognizer")
     figure = Figure(figsize=(3.4 * len(FEW_SHOT_PANELS), 3 * len(names)))
     panels = figure.subplots(len(names), len(FEW_SHOT_PANELS), squeeze=False)
-    colors = dict(zip(recognizers, colormaps["tab20"](np.arange(len(recognizers)) % 20), strict=True))
     for line, data in zip(panels, names, strict=True):
         of_data = [row for row in rows if row["data"] == data]
         samples = [n for n in _values(of_data, "n") if n not in (0, few_shot.ALL)]
         for panel, measure in zip(line, FEW_SHOT_PANELS, strict=True):
             for name in recognizers:
                 values = [_mean(of_data, recognizer=name, n=n, measure=measure) for n in samples]
-                width = 3 if name == "openworld" else 1
-                panel.plot(samples, values, "o-", color=colors[name], label=name, lw=width, markersize=3)
+                panel.plot(samples, values, label=name, **line_style(name, recognizers))
             panel.set_xscale("log")
             panel.set_xticks(samples, map(str, samples), minor=False)
             panel.set_xticks([], minor=True)
