@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +27,9 @@ from openworld.cli.options import (
     as_columns,
     as_extraction,
 )
+
+if TYPE_CHECKING:
+    from openworld.distributed.repeats import Repeats
 
 _NAMES_COMPARED = 20  # new names to compare with all known ones, which is slow
 
@@ -69,7 +73,7 @@ def learn(
     from rich.markup import escape
 
     from openworld import load as load_model
-    from openworld.cli.console import messages, plural
+    from openworld.cli.console import messages, plural, show_notes
     from openworld.cli.pipeline import (
         learn_to_file,
         open_data,
@@ -79,6 +83,7 @@ def learn(
     )
     from openworld.distributed import learn as learn_from
     from openworld.distributed import takes_groups
+    from openworld.distributed.repeats import Repeats
 
     target = output or model
     require_folder(target)
@@ -96,18 +101,34 @@ def learn(
         need_labels=True,
     )
     learned = learn_to_file(learn_from, recognizer, stream, target, dask=dask, cache=cache)
+    repeats = learned.repeats or Repeats()
     before, known = recognizer.classes_.tolist(), learned.model.classes_.tolist()
     new = [name for name in known if name not in set(before)]
     report_learned(
         stream,
         learned,
-        {"model": str(target), "classes": len(known), "new_classes": len(new)},
+        {"model": str(target), "classes": len(known), "new_classes": len(new), **asdict(repeats)},
         f"Learned {plural(learned.n_samples, stream.noun)}, {plural(len(new), 'new class', 'new classes')}; "
         f"{plural(len(known), 'class', 'classes')} known now. Wrote {target}.",
         as_json=as_json,
     )
+    show_notes(_repeated(repeats))
     for name, alike in _alike(new, before):
         messages.print(f"[yellow]The new class {escape(name)} is spelled much like {escape(alike)}.[/]")
+
+
+def _repeated(repeats: Repeats) -> list[str]:
+    """Return notes about samples that are learned twice."""
+    from openworld.cli.console import plural
+
+    notes = []
+    if n := repeats.learned_before:
+        were = plural(n, "sample was", "samples were")
+        notes.append(f"at least {were} learned before as the same class; learned again, they count twice.")
+    if n := repeats.of_two_classes:
+        are = plural(n, "sample is", "samples are")
+        notes.append(f"at least {are} learned as another class too: is one of the labels wrong?")
+    return notes
 
 
 def _alike(new: list[Any], before: list[Any]) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from openworld.distributed.checkpoint import Checkpoint
 from openworld.distributed.engine import LOCAL, PARTS_IN_A_SUM, Done, Engine
 from openworld.distributed.examples import examples_of
 from openworld.distributed.metrics import fit_metric, held_out_share
+from openworld.distributed.repeats import Repeats
 from openworld.distributed.sampling import class_counts, draw, gather, is_chosen
 from openworld.recognition import ClassStatistics, NCMMetric
 from openworld.recognition.class_statistics import ScatterKind
@@ -46,6 +47,8 @@ class Learned:
         Number of items skipped because they could not be read, and because they had no label.
     whole : Batch or None
         All samples, if they were fitted at once.
+    repeats : Repeats or None
+        How many of the samples a fitted model had learned before.
     """
 
     model: Any
@@ -54,6 +57,7 @@ class Learned:
     n_failures: int = 0
     n_unlabeled: int = 0
     whole: Batch | None = field(default=None, repr=False)
+    repeats: Repeats | None = None
 
     def __add__(self, other: Learned) -> Learned:
         return Learned(
@@ -105,7 +109,7 @@ def learn(
     for name in _INPUT_ATTRIBUTES:
         if hasattr(model, name):
             setattr(whole, name, getattr(model, name))
-    return replace(found, model=whole)
+    return replace(found, model=whole, repeats=Repeats.of(model, found.model))
 
 
 def fit(
