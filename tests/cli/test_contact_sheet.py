@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from openworld.cli import contact_sheet
-from openworld.cli.contact_sheet import known_groups, unknown_groups, write_sheet
+from openworld.cli.contact_sheet import Group, known_groups, unknown_groups, write_sheet
 from openworld.data.sources import open_source
 from openworld.data.stream import Batch
 
@@ -72,6 +72,7 @@ def test_unknown_ones_come_by_cluster() -> None:
     groups = unknown_groups(recognizer(), X, rows)
     assert [group.title for group in groups] == ["Cluster 1", "Cluster 2", "In no cluster"]
     assert sorted(sorted(group.members) for group in groups) == [[*range(20)], [*range(20, 40)], [40]]
+    assert [group.cluster for group in groups] == [1, 2, None]
     few = unknown_groups(recognizer(), X[:3], rows[:3])
     assert [(group.title, sorted(group.members)) for group in few] == [("Unknown", [0, 1, 2])]
     assert unknown_groups(recognizer(), X[:3], rows[-3:]) == []
@@ -87,7 +88,7 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("<script>", 1), row("<script>", 2), row("<script>", 3), row("?", 4, unknown=True)]
     failures = [("bad <b>.png", "the file is empty")]
     batch = Batch(np.zeros((4, 2)), None, np.arange(4), names, failures=failures)
-    write_sheet(tmp_path / "s.html", "a & b", recognizer(), source, batch, rows)
+    write_sheet(tmp_path / "s.html", "a & b", source, batch, rows, [Group("Unknown", [3])])
     page = (tmp_path / "s.html").read_text(encoding="utf-8")
     parsed = Parsed(page)
     assert parsed.groups == {"Unknown": ["d.png"], "<script>": ["c.png", "b.png"]}
@@ -109,7 +110,7 @@ def test_a_picture_that_is_gone_is_shown_by_name(tmp_path: Path) -> None:
     batch = Batch(np.zeros((2, 2)), None, np.arange(2), ["a.png", "b.png"])
     source = open_source(tmp_path)
     (tmp_path / "a.png").unlink()
-    write_sheet(tmp_path / "s.html", "t", recognizer(), source, batch, [row("cat", 1), row("cat", 2)])
+    write_sheet(tmp_path / "s.html", "t", source, batch, [row("cat", 1), row("cat", 2)], [])
     page = (tmp_path / "s.html").read_text(encoding="utf-8")
     assert len(Parsed(page).pictures) == 1
     assert "<span>a.png</span>" in page
@@ -117,9 +118,7 @@ def test_a_picture_that_is_gone_is_shown_by_name(tmp_path: Path) -> None:
 
 def test_vectors_are_shown_by_number(tmp_path: Path) -> None:
     rows = [{**row("cat", 1), "sample": 1}, {**row("cat", 2), "sample": 2}]
-    write_sheet(
-        tmp_path / "s.html", "t", recognizer(), None, Batch(np.zeros((2, 2)), None, np.arange(2)), rows
-    )
+    write_sheet(tmp_path / "s.html", "t", None, Batch(np.zeros((2, 2)), None, np.arange(2)), rows, [])
     assert "sample 2" in (tmp_path / "s.html").read_text(encoding="utf-8")
 
 

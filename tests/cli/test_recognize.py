@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import openworld
+from openworld.cli.answer_files import AnswerFile, Tally
 
 FAST = ("--recognizer", "nno", "--components", 2, "--no-check")
 
@@ -71,6 +72,22 @@ def test_learning_by_name(run: Any, model: Path, table: pd.DataFrame, tmp_path: 
     assert other.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
+def test_samples_learned_before_are_counted(run: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--no-check")
+    table.tail(4).to_csv(tmp_path / "again.csv", index=False)
+    run("learn", tmp_path / "m.ow", tmp_path / "again.csv", "-o", tmp_path / "n.ow")
+    assert "Note: at least 4 samples were learned before as the same class; learned again" in run.message
+    assert "another class" not in run.message
+    table.head(1).assign(label="dog").to_csv(tmp_path / "other.csv", index=False)
+    summary = json.loads(run("learn", tmp_path / "m.ow", tmp_path / "other.csv", "--json"))
+    assert (summary["learned_before"], summary["of_two_classes"]) == (0, 1)
+    assert "Note: at least 1 sample is learned as another class too" in run.message
+    (table.tail(4).set_index("label") + 0.5).reset_index().to_csv(tmp_path / "new.csv", index=False)
+    run("learn", tmp_path / "m.ow", tmp_path / "new.csv")
+    assert "Note" not in run.message
+
+
 def test_every_form_has_ids_memberships_and_nearest_classes(
     run: Any, model: Path, table: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -96,6 +113,39 @@ def test_every_form_has_ids_memberships_and_nearest_classes(
         assert frame["answer"].tolist() == found[0]["answer"].tolist()
         assert frame["membership"].between(0, 1).all()
         assert np.allclose(frame["distance_2"], found[0]["distance_2"])
+
+
+def test_answers_have_the_clusters_of_the_sheet(
+    run: Any, model: Path, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(1)
+    centers = np.repeat([[300.0, 0, 0], [0, 300, 0], [0, 0, 9000]], [20, 30, 1], axis=0)
+    new = pd.DataFrame(centers + random.standard_normal((51, 3)), columns=["a", "b", "c"])
+    pd.concat([table.head(20).drop(columns="label"), new]).to_csv(tmp_path / "n.csv", index=False)
+    sheet = tmp_path / "s.html"
+    run("recognize", model, tmp_path / "n.csv", "--sheet", sheet, "-o", tmp_path / "a.csv")
+    found = pd.read_csv(tmp_path / "a.csv")
+    assert list(found)[-1] == "cluster"
+    sizes = found["cluster"].value_counts().to_dict()
+    assert sorted(sizes.values()) == [20, 30]
+    assert sorted(sizes) == [1, 2]
+    assert found.loc[~found["unknown"], "cluster"].isna().all()
+    assert found.loc[20:39, "cluster"].nunique() == 1
+    page = sheet.read_text(encoding="utf-8")
+    assert all(f"Cluster {number:.0f} ({size})" in page for number, size in sizes.items())
+    printed = json.loads(run("recognize", model, tmp_path / "n.csv", "--sheet", sheet, "--json"))
+    assert [row["cluster"] for row in printed[39:41]] == found["cluster"].tolist()[39:41]
+    assert printed[0]["cluster"] is None
+    run("recognize", model, tmp_path / "n.csv", "-o", tmp_path / "a.csv")
+    assert "cluster" not in pd.read_csv(tmp_path / "a.csv")
+
+
+def test_a_part_without_clusters_joins_the_others(tmp_path: Path) -> None:
+    file = AnswerFile(tmp_path / "a.parquet", "key")
+    for number, cluster in enumerate([None, 3]):
+        file.keep(number, [{"sample": number, "cluster": cluster}], Tally())
+    file.join()
+    assert pd.read_parquet(tmp_path / "a.parquet")["cluster"].tolist()[1] == 3
 
 
 def test_three_numbers_tell_how_right_it_is(run: Any, model: Path, tmp_path: Path) -> None:

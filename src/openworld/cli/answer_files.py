@@ -214,12 +214,13 @@ def _write_parquet(path: Path, rows: list[Row]) -> None:
 
 
 def _join_parquet(target: Path, parts: list[Path]) -> None:
+    """Join tables; a column that is empty in one part has the type that it has in the others."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    writer = None
-    for path in parts:
-        table = pq.read_table(path)
-        writer = writer or pq.ParquetWriter(target, table.schema)
-        writer.write_table(table.cast(writer.schema))
-    if writer is not None:
-        writer.close()
+    if not parts:
+        return
+    schema = pa.unify_schemas([pq.read_schema(path) for path in parts])
+    with pq.ParquetWriter(target, schema) as writer:
+        for path in parts:
+            writer.write_table(pq.read_table(path).cast(schema))

@@ -24,14 +24,15 @@ SIDE = 96  # pixels of a thumbnail; stored at twice the size for dense screens
 
 @dataclass(frozen=True)
 class Group:
-    """Samples that are shown together: their positions, in viewing order."""
+    """Samples that are shown together: their positions, in viewing order, and the number of their cluster."""
 
     title: str
     members: list[int]
+    cluster: int | None = None
 
 
 def write_sheet(
-    path: Path, title: str, recognizer: Any, source: Source | None, batch: Batch, rows: list[Row]
+    path: Path, title: str, source: Source | None, batch: Batch, rows: list[Row], unknown: list[Group]
 ) -> None:
     """Write the page: one self-contained file.
 
@@ -39,16 +40,16 @@ def write_sheet(
     ----------
     path : path
     title : str
-    recognizer : fitted recognizer
-        Unknown samples are clustered in its metric.
     source : Source or None
         The pictures or texts to show.
     batch : Batch
         The samples with their features.
     rows : list of dict
         The answers, one for each sample.
+    unknown : list of Group
+        The unknown samples, see `unknown_groups`.
     """
-    known, unknown = known_groups(rows), unknown_groups(recognizer, batch.X, rows)
+    known = known_groups(rows)
     n_groups = len(known) + len(unknown)
     n_shown = max(FEWEST_SHOWN, min(SHOWN_PER_GROUP, SHOWN_IN_ALL // n_groups))
     shown = {i for group in (*known, *unknown) for i in group.members[:n_shown]}
@@ -96,7 +97,10 @@ def known_groups(rows: list[Row]) -> list[Group]:
 
 
 def unknown_groups(recognizer: Any, X: Any, rows: list[Row]) -> list[Group]:
-    """Return the unknown samples by cluster, in the order to look at them, and then those in no cluster."""
+    """Return the unknown samples by cluster, in the order to look at them, and then those in no cluster.
+
+    They are clustered in the metric of the recognizer.
+    """
     from openworld.discovery import PoolSpace, find_clusters
 
     unknown = np.flatnonzero([row["unknown"] for row in rows])
@@ -105,7 +109,7 @@ def unknown_groups(recognizer: Any, X: Any, rows: list[Row]) -> list[Group]:
     space = PoolSpace.of(recognizer)
     found = find_clusters(space.transform(X[unknown]), unknown, known=space.known)
     groups = [
-        Group(f"Cluster {number}", cluster.members.tolist())
+        Group(f"Cluster {number}", cluster.members.tolist(), number)
         for number, cluster in enumerate(found.clusters, 1)
     ]
     if len(found.singles):

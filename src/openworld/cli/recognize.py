@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +30,8 @@ from openworld.cli.options import (
 
 if TYPE_CHECKING:
     from openworld.cli.answer_files import AnswerFile, Row, Tally
-    from openworld.data.stream import Stream
+    from openworld.cli.contact_sheet import Group
+    from openworld.data.stream import Batch, Stream
     from openworld.distributed import Answers
 
 _ROWS_IN_TERMINAL = 20
@@ -102,7 +104,9 @@ def recognize(
         extraction=as_extraction(extractor, on_error, workers, cache),
         columns=as_columns(label_column, None, text_column, id_column, missing),
     )
-    work = _Work(recognizer, stream, nearest, keep_features=sheet is not None, dask=dask, cache=cache)
+    work = _Work(recognizer, stream, nearest, dask=dask, cache=cache)
+    if sheet is not None:
+        work.cluster()
     if output is not None:
         work.to_file(output)
     else:
@@ -114,49 +118,66 @@ def recognize(
     report_skipped(stream, 0, work.tally.failures)
 
 
+@dataclass(frozen=True)
+class _Clustered:
+    """All samples with their features, counts and rows of each part, and the groups of unknown samples."""
+
+    batch: Batch
+    answered: list[tuple[Tally, list[Row]]]
+    groups: list[Group]
+
+
 class _Work:
-    """Recognition of a stream with progress; `tally` counts the answers, `kept` has those for the sheet."""
+    """Recognition of a stream with progress; `tally` counts the answers, `clustered` has them for a sheet."""
 
     def __init__(
-        self,
-        recognizer: Any,
-        stream: Stream,
-        n_nearest: int,
-        *,
-        keep_features: bool,
-        dask: str | None,
-        cache: bool,
+        self, recognizer: Any, stream: Stream, n_nearest: int, *, dask: str | None, cache: bool
     ) -> None:
         from openworld.cli.answer_files import Tally
 
         self.recognizer, self.stream, self.n_nearest = recognizer, stream, n_nearest
-        self.keep_features, self.dask, self.cache = keep_features, dask, cache
+        self.dask, self.cache = dask, cache
         self.tally: Tally = Tally()
-        self.kept: list[Answers] = []
+        self.clustered: _Clustered | None = None
+
+    def cluster(self) -> None:
+        """Recognize all samples, and cluster the unknown ones; their rows get the number of the cluster."""
+        from openworld.cli.answer_files import Tally, rows_of
+        from openworld.cli.contact_sheet import unknown_groups
+        from openworld.data.stream import Batch
+
+        found = list(self._answers(range(len(self.stream.parts)), keep_features=True))
+        batch = Batch.joined([one.batch for one in found])
+        answered = [(Tally.of(one, self.recognizer), rows_of(one, self.stream)) for one in found]
+        rows = [row for _, some in answered for row in some]
+        groups = unknown_groups(self.recognizer, batch.X, rows)
+        numbers = {i: group.cluster for group in groups for i in group.members}
+        for i, row in enumerate(rows):
+            row["cluster"] = numbers.get(i)
+        self.clustered = _Clustered(batch, answered, groups)
 
     def to_file(self, output: Path) -> None:
         """Write the answers to a file, except parts that an interrupted run has written already."""
-        from openworld.cli.answer_files import AnswerFile, Tally, rows_of
+        from openworld.cli.answer_files import AnswerFile, Tally
 
         file = AnswerFile(output, self._key())
-        done: dict[int, Tally] = {} if self.keep_features else file.done()
+        done: dict[int, Tally] = file.done()
         self.tally = sum(done.values(), start=Tally())
         missing = [i for i in range(len(self.stream.parts)) if i not in done]
-        for i, found in zip(missing, self._answers(missing, file), strict=True):
-            tally = Tally.of(found, self.recognizer)
-            file.keep(i, rows_of(found, self.stream), tally)
+        for i, (tally, rows) in zip(missing, self._answered(missing, file), strict=True):
+            file.keep(i, rows, tally)
             self.tally += tally
         self._require_answers()
         file.join()
 
     def to_stdout(self, *, as_json: bool) -> None:
         """Print the answers: as JSON, as CSV, or the first of them as a table in a terminal."""
-        from openworld.cli.answer_files import Tally, rows_of, write_rows
+        from openworld.cli.answer_files import write_rows
 
         def rows() -> Iterator[list[Row]]:
-            for found in self._answers(range(len(self.stream.parts)), None):
-                self.tally += Tally.of(found, self.recognizer)
-                yield rows_of(found, self.stream)
+            for tally, some in self._answered(range(len(self.stream.parts)), None):
+                self.tally += tally
+                yield some
             self._require_answers()
 
         if sys.stdout.isatty() and not as_json:
@@ -166,15 +187,26 @@ class _Work:
 
     def to_sheet(self, sheet: Path, title: str) -> None:
         """Write the pictures with their answers as a page."""
-        from openworld.cli.answer_files import rows_of
         from openworld.cli.contact_sheet import write_sheet
-        from openworld.data.stream import Batch
 
-        batch = Batch.joined([found.batch for found in self.kept])
-        rows = [row for found in self.kept for row in rows_of(found, self.stream)]
-        write_sheet(sheet, title, self.recognizer, self.stream.source, batch, rows)
+        assert self.clustered is not None
+        rows = [row for _, some in self.clustered.answered for row in some]
+        source, batch = self.stream.source, self.clustered.batch
+        write_sheet(sheet, title, source, batch, rows, self.clustered.groups)
 
-    def _answers(self, numbers: Any, file: AnswerFile | None) -> Iterator[Answers]:
+    def _answered(self, numbers: Sequence[int], file: AnswerFile | None) -> Iterator[tuple[Tally, list[Row]]]:
+        """Yield the counts and the rows of the parts with these numbers."""
+        from openworld.cli.answer_files import Tally, rows_of
+
+        if self.clustered is not None:
+            yield from (self.clustered.answered[i] for i in numbers)
+            return
+        for found in self._answers(numbers, file):
+            yield Tally.of(found, self.recognizer), rows_of(found, self.stream)
+
+    def _answers(
+        self, numbers: Sequence[int], file: AnswerFile | None = None, *, keep_features: bool = False
+    ) -> Iterator[Answers]:
         from openworld.cli.pipeline import shown
         from openworld.distributed import connect, recognize
 
@@ -185,18 +217,15 @@ class _Work:
             connect(self.dask) as engine,
         ):
             progress.advance(len(self.stream) - sum(map(len, parts)))
-            for found in recognize(
+            yield from recognize(
                 self.recognizer,
                 self.stream,
                 engine,
                 n_nearest=self.n_nearest,
-                keep_features=self.keep_features,
+                keep_features=keep_features,
                 parts=parts,
                 progress=progress.advance,
-            ):
-                if self.keep_features:
-                    self.kept.append(found)
-                yield found
+            )
 
     def _require_answers(self) -> None:
         from openworld.data.stream import require_samples
@@ -207,7 +236,9 @@ class _Work:
         from openworld.distributed.checkpoint import fingerprint
         from openworld.model_file import digest, dumps
 
-        return fingerprint(self.stream, digest(dumps(self.recognizer)), self.n_nearest)
+        return fingerprint(
+            self.stream, digest(dumps(self.recognizer)), self.n_nearest, self.clustered is None
+        )
 
 
 def _show(rows: Iterator[list[Row]]) -> None:
