@@ -59,6 +59,15 @@ def test_columns_that_are_not_there(columns: Columns, words: str) -> None:
         columns.roles("t.csv", NAMES)
 
 
+def test_a_column_that_is_wanted_itself_is_not_suggested() -> None:
+    wanted = Columns(features=("sepal width", "petal width"), of_model=True)
+    with pytest.raises(DataError, match=r'no column named "petal width"') as raised:
+        wanted.roles("t.csv", ["sepal width", "label"])
+    assert "meant" not in str(raised.value)
+    with pytest.raises(DataError, match=r'Is "Petal width" meant\?'):
+        wanted.roles("t.csv", ["sepal width", "Petal width"])
+
+
 def test_what_is_ignored_is_named() -> None:
     assert ignored_note("t.csv", []) == []
     assert ignored_note("t.csv", ["x"]) == ['t.csv: ignored column "x".']

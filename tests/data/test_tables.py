@@ -135,6 +135,30 @@ def test_the_label_column_can_be_named(tmp_path: Path) -> None:
             read_samples(path, label_column="color")
 
 
+@pytest.mark.parametrize(
+    ("header", "are_names"),
+    [
+        ("77, 38, 63, opel", False),
+        ("5,3,3,setosa", False),
+        ("5.1,a,label", False),
+        ("0,1,2,label", True),
+        ("1,2,3,label", True),
+        ("label,2019,2020,2021", True),
+        ("400,410,420,label", True),
+        ("7,a,b,label", True),
+    ],
+)
+def test_a_first_line_of_values_is_no_header(tmp_path: Path, header: str, are_names: bool) -> None:
+    cells = ["x" if name == "label" else "1" for name in header.split(",")]
+    path = csv_file(tmp_path, f"{header}\n{','.join(cells)}\n")
+    if are_names:
+        names = [name for name in header.split(",") if name != "label"]
+        assert read_samples(path).feature_names == names
+    else:
+        with pytest.raises(DataError, match="the first line has values instead of column names"):
+            read_samples(path)
+
+
 def test_without_labels(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.eye(2))
     for path in (
@@ -164,7 +188,8 @@ def test_without_labels(tmp_path: Path) -> None:
         ("a,a,label\n1,2,x\n", '2 columns are named "a"'),
         ("5.1,3.5,cat\n4.9,3.0,cat\n", "the first line has values instead of column names: 5.1, 3.5, cat"),
         ("a,born,label\n1,2020-01-02,x\n", "'2020-01-02' is a date or time. Its columns are: a, born"),
-        ("a,kind\n1,cat\n", 'If "kind" is the label, use --label-column kind.'),
+        ("a,kind\n1,cat\n", 'If "kind" is the label, use --label-column kind. If it is a category, encode'),
+        ("a,kind,label\n1,red,x\n", "for example with pandas.get_dummies. If it is an id, use --id-column"),
         (b"\xff\xfea\x00b", "not text in utf-16"),
     ],
 )

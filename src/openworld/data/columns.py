@@ -13,6 +13,7 @@ from openworld.data.errors import DataError
 TEXT_COLUMNS = ("text", "sentence")
 PATH_COLUMNS = ("path", "file", "filename")
 Missing = Literal["error", "drop", "mean"]
+ENCODE = "If it is a category, encode it as numbers first, for example with pandas.get_dummies."
 
 # Written by pandas for the index of a data frame, in .csv and in .parquet files.
 _INDEX = re.compile(r"(unnamed: \d+|__index_level_\d+__|)", re.IGNORECASE)
@@ -134,11 +135,12 @@ def require(place: object, names: Sequence[str], wanted: Iterable[str], option: 
 
     Without an option, it is the model that needs the columns.
     """
+    wanted = list(wanted)
     missing = [name for name in wanted if name not in set(names)]
     if not missing:
         return
     shown = _shown([f'"{name}"' for name in missing])
-    near = difflib.get_close_matches(missing[0], names, 1)
+    near = difflib.get_close_matches(missing[0], [name for name in names if name not in wanted], 1)
     hint = f" Did you mean {option} {near[0]}?" if near else ""
     if not option:
         renamed = f' Is "{near[0]}" meant? Then rename it.' if near else ""

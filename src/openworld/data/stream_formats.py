@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.columns import Columns, Roles, listed
+from openworld.data.columns import ENCODE, Columns, Roles, listed
 from openworld.data.errors import DataError, no_such_file
 from openworld.data.npy_header import read_header
 from openworld.data.values import as_groups, as_labels
@@ -243,7 +243,7 @@ def _roles(path: str, schema: Any, columns: Columns) -> Roles:
             )
             raise DataError(
                 f'{path}: column "{name}" holds {"dates or times" if dated else kind}, but features must be '
-                f"numbers. {listed(schema.names)} {option}"
+                f"numbers. {listed(schema.names)} {option}{'' if dated else f' {ENCODE}'}"
             )
     return roles
 

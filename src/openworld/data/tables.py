@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.columns import Columns, Roles, ignored_note, listed
+from openworld.data.columns import ENCODE, Columns, Roles, ignored_note, listed
 from openworld.data.delimited import DelimitedFile, open_delimited
 from openworld.data.errors import DataError
 from openworld.data.missing import filled
@@ -84,7 +84,7 @@ def _chunks(file: DelimitedFile) -> Iterator[list[tuple[int, list[str]]]]:
 
 
 def _check_header(file: DelimitedFile) -> None:
-    if any(_is_fraction(name) for name in file.columns):
+    if _are_values(file.columns):
         raise DataError(
             f"{file.path}: the first line has values instead of column names: {', '.join(file.columns[:6])}. "
             "Add a header line with the names of the columns."
@@ -94,12 +94,23 @@ def _check_header(file: DelimitedFile) -> None:
         raise DataError(f'{file.path}: {count} columns are named "{name}". Give each column its own name.')
 
 
-def _is_fraction(name: str) -> bool:
-    """Return whether a column name is a fraction; whole numbers are pandas' default names 0, 1, 2."""
+def _are_values(names: list[str]) -> bool:
+    """Return whether a header line holds values: a fraction, or mostly whole numbers in no order.
+
+    Whole numbers in ascending order are names: pandas' default 0, 1, 2, years, wavelengths.
+    """
+    numbers = [number for number in map(_as_number, names) if number is not None]
+    if not all(number.is_integer() for number in numbers):
+        return True
+    ascending = all(a < b for a, b in itertools.pairwise(numbers))
+    return len(numbers) > len(names) / 2 and not ascending
+
+
+def _as_number(name: str) -> float | None:
     try:
-        return not float(name).is_integer()
+        return float(name)
     except ValueError:
-        return False
+        return None
 
 
 def _numbers(
@@ -119,10 +130,10 @@ def _numbers(
 def _hint(name: str, columns: list[str], roles: Roles) -> str:
     """Return advice on the options for a column that is not numeric."""
     if roles.label is None:
-        return f'{listed(columns)} If "{name}" is the label, use --label-column {name}.'
+        return f'{listed(columns)} If "{name}" is the label, use --label-column {name}. {ENCODE}'
     return (
-        f"{listed(columns)} If it is an id, use --id-column {name}. In openworld fit, --feature-columns "
-        "names the columns to use."
+        f"{listed(columns)} {ENCODE} If it is an id, use --id-column {name}. In openworld fit, "
+        "--feature-columns names the columns to use."
     )
 
 
