@@ -135,7 +135,8 @@ def test_what_does_not_fit_the_model(photos: Path, tmp_path: Path) -> None:
     )
     altered = model("pixels")
     altered.extractor_ = {**altered.extractor_, "version": "0"}
-    texts, vectors, features = (tmp_path / name for name in ("q.txt", "v.npz", "f.npz"))
+    (tmp_path / "t.csv").write_text("a,kind\n1,setosa\n")
+    texts, vectors, features, table = (tmp_path / name for name in ("q.txt", "v.npz", "f.npz", "t.csv"))
     pixels, ngrams = model("pixels"), model("ngrams")
     for data, options, kind, words in [
         (photos, {"model": model(None, 3)}, DataError, "holds pictures.* fitted on plain vectors of 3"),
@@ -151,6 +152,12 @@ def test_what_does_not_fit_the_model(photos: Path, tmp_path: Path) -> None:
         (texts, {"model": pixels}, DataError, "holds texts, but pixels takes pictures"),
         (texts, {"model": pixels, "extractor": "ngrams"}, WrongExtractor, "pixels"),
         (vectors, {"model": pixels}, DataError, "holds plain vectors.*features of pixels"),
+        (
+            table,
+            {"model": ngrams},
+            DataError,
+            r"no column of texts .* of ngrams\. Its columns are: a, kind\.",
+        ),
         (vectors, {"extractor": "pixels"}, DataError, "vectors, which need no extractor"),
         (features, {"model": pixels}, WrongExtractor, "on features of pixels.*ngrams"),
         (vectors, {"need_labels": True}, DataError, "has no labels"),
@@ -187,8 +194,8 @@ def test_a_test_part_is_reported(photos: Path) -> None:
 
 def test_a_folder_is_listed_once(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[Path] = []
-    original = picture_files.picture_names
-    monkeypatch.setattr(picture_files, "picture_names", lambda path: listed.append(path) or original(path))
+    original = picture_files.file_names
+    monkeypatch.setattr(picture_files, "file_names", lambda path: listed.append(path) or original(path))
     stream = opened(photos, extractor="pixels", items_in_a_part=2)
     stream.read()
     assert [part.labels().tolist() for part in stream.parts] == [["", "cat"], ["cat", "dog"]]

@@ -10,13 +10,15 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openworld.data.columns import Columns
+from openworld.data.columns import PATH_COLUMNS, TEXT_COLUMNS, Columns, listed
+from openworld.data.delimited import ENDINGS, ending_of, open_delimited
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, as_source
 from openworld.data.stream import Batch, Stream
@@ -96,6 +98,7 @@ def open_samples(
     extraction = extraction or Extraction()
     source = None if _is_address(data) else as_source(data, columns=columns)
     if source is None:
+        _check_table(data, model)
         stream = open_stream(data, columns=columns, label=label)
         _check_vectors(stream, model, extraction.extractor)
     else:
@@ -128,6 +131,18 @@ def _for_model(model: Any, columns: Columns) -> Columns:
 
 
 # -- vectors ------------------------------------------------------------------------------------------
+
+
+def _check_table(data: Any, model: Any) -> None:
+    """Raise an error for a table without texts or pictures if the model needs these."""
+    needed = getattr(model, "extractor_", None)
+    if needed is None or _is_address(data) or ending_of(Path(data)) not in ENDINGS:
+        return
+    raise DataError(
+        f"{os.fspath(data)} has no column of texts ({', '.join(TEXT_COLUMNS)}) or pictures "
+        f"({', '.join(PATH_COLUMNS)}), but the model was fitted on features of {needed['name']}. "
+        f"{listed(open_delimited(Path(data)).columns)} If one has the texts, use --text-column."
+    )
 
 
 def _check_vectors(stream: Stream, model: Any, extractor: str | Extractor | None) -> None:

@@ -52,7 +52,17 @@ def test_the_first_folder_is_the_label(tmp_path: Path) -> None:
 def test_what_is_no_picture_or_hidden_is_left_out(tmp_path: Path) -> None:
     put(tmp_path, "a/1.png", "a/notes.txt", "a/.2.png", ".thumbnails/a/1.png", "a/Thumbs.db")
     (tmp_path / "a" / "folder.png").mkdir()
-    assert listed(opened(tmp_path)) == [("a/1.png", "a")]
+    source = opened(tmp_path)
+    assert listed(source) == [("a/1.png", "a")]
+    assert source.notes == [
+        f"{tmp_path}: 2 files that are not pictures were skipped: a/Thumbs.db, a/notes.txt."
+    ]
+
+
+def test_many_files_that_are_no_pictures(tmp_path: Path) -> None:
+    names = [f"a/{i}" for i in range(7)]
+    (note,) = opened(put(tmp_path, "a/1.png", *names)).notes
+    assert note.endswith("7 files that are not pictures were skipped: a/0, a/1, a/2, a/3, a/4 and 2 more.")
 
 
 def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
@@ -94,6 +104,9 @@ def test_a_zip(tmp_path: Path) -> None:
     names = ("dog/2.png", "cat/deep/1.jpg", "__MACOSX/cat/._1.jpg", "cat/readme.txt", ".hidden/1.png")
     source = opened(packed(tmp_path / "photos.zip", *names))
     assert listed(source) == [("cat/deep/1.jpg", "cat"), ("dog/2.png", "dog")]
+    assert source.notes == [
+        f"{tmp_path / 'photos.zip'}: 1 file that is not a picture was skipped: cat/readme.txt."
+    ]
     assert [item.read().decode() for item in source] == ["cat/deep/1.jpg" * 50, "dog/2.png" * 50]
 
 

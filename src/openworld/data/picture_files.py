@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -12,24 +12,42 @@ from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, listed_items, read_file
 
-# Files with these extensions are read as pictures, and errors are reported; other files are skipped.
+# Files with these extensions are read as pictures, and errors are reported; others are skipped with a note.
 ENDINGS = {
     ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm",
     ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 }  # fmt: skip
+_SKIPPED_SHOWN = 5
 LARGEST_MEMBER = 1 << 27  # bytes of one picture in a zip file, against zip bombs
 
 
 def is_picture(name: str) -> bool:
     """Return whether a file is a picture, by its extension; hidden files are not."""
-    path = PurePosixPath(name)
-    hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
-    return path.suffix.lower() in ENDINGS and not hidden
+    return PurePosixPath(name).suffix.lower() in ENDINGS and not _is_hidden(name)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(name).parts)
+
+
+def _skipped_note(place: Path, names: Iterable[str]) -> list[str]:
+    """Return a note about the files that do not have the extension of a picture, except hidden ones."""
+    skipped = [name for name in names if not is_picture(name) and not _is_hidden(name)]
+    if not skipped:
+        return []
+    files = (
+        "1 file that is not a picture was"
+        if len(skipped) == 1
+        else (f"{len(skipped):,} files that are not pictures were")
+    )
+    more = f" and {len(skipped) - _SKIPPED_SHOWN:,} more" if len(skipped) > _SKIPPED_SHOWN else ""
+    return [f"{place}: {files} skipped: {', '.join(skipped[:_SKIPPED_SHOWN])}{more}."]
 
 
 def folder(path: Path, columns: Columns) -> Source:
     """Return the pictures below a folder, sorted; the first sub-folder of a path is the label."""
-    names = picture_names(path)
+    files = file_names(path)
+    names = [name for name in files if is_picture(name)]
     if not names:
         raise DataError(
             f"{path}: no pictures found at any depth. To fit, put the pictures of each class into a "
@@ -49,7 +67,7 @@ def folder(path: Path, columns: Columns) -> Source:
         items,
         labeled=any("/" in name for name in names),
         labels_are_folders=True,
-        notes=notes,
+        notes=[*_skipped_note(path, files), *notes],
         grouped=bool(groups),
     )
 
@@ -75,7 +93,12 @@ def groups_by_folder(
 
 
 def picture_names(path: Path) -> list[str]:
-    """Return the sorted relative paths of the pictures below a folder; links are followed, cycles are not."""
+    """Return the sorted relative paths of the pictures below a folder."""
+    return [name for name in file_names(path) if is_picture(name)]
+
+
+def file_names(path: Path) -> list[str]:
+    """Return the sorted relative paths of the files below a folder; links are followed, cycles are not."""
     found, seen = [], set()
     for place, folders, files in os.walk(path, followlinks=True):
         real = os.path.realpath(place)
@@ -85,7 +108,7 @@ def picture_names(path: Path) -> list[str]:
         seen.add(real)
         folders[:] = [name for name in folders if not name.startswith(".")]
         below = PurePosixPath(Path(place).relative_to(path).as_posix())
-        found += [str(below / name) for name in files if is_picture(name)]
+        found += [str(below / name) for name in files]
     return sorted(found)
 
 
@@ -104,10 +127,10 @@ def zipped(path: Path, columns: Columns) -> Source:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
         raise DataError(f"{path}: not a valid .zip file ({error}).") from error
-    members = sorted(
-        (member for member in archive.infolist() if not member.is_dir() and is_picture(member.filename)),
-        key=lambda member: member.filename,
+    files = sorted(
+        (member for member in archive.infolist() if not member.is_dir()), key=lambda member: member.filename
     )
+    members = [member for member in files if is_picture(member.filename)]
     if not members:
         raise DataError(f"{path}: no pictures found in the zip.")
     names = _without_common_folder([member.filename for member in members])
@@ -116,6 +139,7 @@ def zipped(path: Path, columns: Columns) -> Source:
         Item(name, _first_folder(name), partial(_read_member, archive, member), group=groups.get(name))
         for name, member in zip(names, members, strict=True)
     ]
+    notes = [*_skipped_note(path, (member.filename for member in files)), *notes]
     return listed_items(str(path), "image", items, labels_are_folders=True, notes=notes)
 
 
