@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 from pathlib import Path
 
@@ -198,6 +199,20 @@ def _n_statements() -> int:
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://somewhere/world"])
 def test_a_database_that_cannot_hold_a_world_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"on disk|not supported"):
+        Database(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("foo.db", "write sqlite:///foo.db for a file, or postgresql://USER@HOST/NAME."),
+        ("/data/foo.db", "write sqlite:////data/foo.db for"),
+        ("", "write sqlite:///FILE for"),
+        ("postgres:me:secret@host/name", "write sqlite:///FILE for"),
+    ],
+)
+def test_a_path_is_no_url(url: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"^The database must be a URL: {re.escape(words)}"):
         Database(url)
 
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from openworld.store.storage import SqliteFile, StorageError, explain
 
@@ -75,7 +75,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, create: bool = True, check: bool = True) -> None:
-        self.url = make_url(url)
+        self.url = _parsed(url)
         if self.url.drivername in ("postgresql", "postgres"):
             self.url = self.url.set(drivername="postgresql+psycopg")
         self._is_sqlite = self.url.get_backend_name() == "sqlite"
@@ -261,6 +261,16 @@ def _release_locks(connection: Connection) -> None:
         connection.rollback()
     except DBAPIError:  # the connection is lost, and the locks with it
         connection.invalidate()
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ArgumentError as error:
+        file = f"sqlite:///{url}" if url and ":" not in url else "sqlite:///FILE"  # may hold a password
+        raise ValueError(
+            f"The database must be a URL: write {file} for a file, or postgresql://USER@HOST/NAME."
+        ) from error
 
 
 def _existing_file(url: URL) -> URL:
