@@ -111,6 +111,7 @@ def test_the_page_stands_alone(experiment: Experiment, tmp_path: Path) -> None:
 
 def test_the_table_is_that_of_the_results(experiment: Experiment, tmp_path: Path) -> None:
     page = page_of(experiment, tmp_path / "out")
+    assert {"tabindex": "0", "role": "region"}.items() <= dict(page.tags)["div"].items()
     header, *lines = page.rows
     assert header == ["recognizer", "K", "U", *SHOWN.values()]
     assert [line[:3] for line in lines] == [
@@ -137,6 +138,12 @@ def test_findings_and_facts_are_reported(experiment: Experiment, tmp_path: Path)
     assert "Scaled down" not in text
     assert "{{" not in page.source
     assert "{%" not in page.source
+
+
+def test_a_run_without_findings_has_no_section_for_them(experiment: Experiment, tmp_path: Path) -> None:
+    page = page_of(replace(experiment, recognizers=("NNO",)), tmp_path / "out")
+    assert "What was found" not in page.text
+    assert "paper's claims" not in page.text
 
 
 @pytest.mark.parametrize(

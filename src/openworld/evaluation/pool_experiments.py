@@ -8,13 +8,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
@@ -114,9 +113,9 @@ def write_report(name: str, rows: list[Row], output: Path) -> Path:
     figure.savefig(picture, dpi=110, bbox_inches="tight")
     (output / "figure.png").write_bytes(picture.getvalue())
     header, lines = chosen.table(rows)
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        files("openworld.evaluation").joinpath("templates/pool_report.html.jinja").read_text(encoding="utf-8")
-    )
+    template = Environment(
+        loader=PackageLoader("openworld.evaluation"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).get_template("pool_report.html.jinja")
     page = output / "report.html"
     source = "data:image/png;base64," + base64.b64encode(picture.getvalue()).decode()
     text = template.render(name=name, caption=chosen.caption, figure=source, header=header, lines=lines)

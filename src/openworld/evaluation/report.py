@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader
 
 from openworld.evaluation.figures import draw_all
 from openworld.evaluation.run import read_facts, read_results
@@ -35,9 +34,9 @@ def write_report(output: Path) -> Path:
         }
         for path, caption in draw_all(table, output)
     ]
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        files("openworld.evaluation").joinpath("templates/report.html.jinja").read_text(encoding="utf-8")
-    )
+    template = Environment(
+        loader=PackageLoader("openworld.evaluation"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).get_template("report.html.jinja")
     page = output / "report.html"
     page.write_text(
         template.render(
