@@ -146,7 +146,7 @@ def test_workers_on_postgresql(folder):
     [
         (["serve"], "openworld serve DATA"),
         (["serve", "none.ow"], "none.ow"),
-        (["serve", "model.ow", "--database", "nonsense"], "database cannot be used"),
+        (["serve", "model.ow", "--database", "nonsense"], "write sqlite:///nonsense for a file"),
         (["serve", "model.ow", "--database", "mysql://x/y"], "mysql is not supported"),
         (["serve", "model.ow", "--port", "70000"], "port"),
         (["serve", "model.ow", "--config", "none.toml"], "none.toml"),
