@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -71,7 +72,27 @@ def test_a_file_and_changes_to_it(command: Command, data: Path, toml: Path, tmp_
     assert "NCM, which never answers unknown, collapses" in messages
     assert "my [red]data" in messages, "what looks like markup in a name is shown as it is"
     assert "MiB peak memory. Wrote" in messages
+    rows = read_results(output)
+    (last,) = (row for row in _means(rows) if row["recognizer"] == "NNO")
+    for part in ("recognizer K U accuracy", f"NNO 6 4 {last['pooled_accuracy']:.3f}"):
+        assert part in messages
+    code, shown, _ = command(*arguments, "--recognizer", "NNO", "--recognizer", "NCM", "--seed", 5, "--json")
+    assert code == 0
+    found = json.loads(shown)["means"]
+    assert found == _means(rows)
     assert re.sub(r"\s", "", str(output / "report.html")) in re.sub(r"\s", "", messages)
+
+
+def _means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the means at the last stage, by other means."""
+    found = []
+    for name in dict.fromkeys(row["recognizer"] for row in rows):
+        last = [row for row in rows if (row["recognizer"], row["K"], row["U"]) == (name, 6, 4)]
+        line = {"data": rows[0]["data"], "recognizer": name, "K": 6, "U": 4}
+        for measure in ("pooled_accuracy", "open_world_error", "auroc", "oscr_area"):
+            line[measure] = float(np.mean([row["value"] for row in last if row["measure"] == measure]))
+        found.append(line)
+    return found
 
 
 def test_a_named_experiment_is_scaled_down_and_says_so(command: Command, data: Path, tmp_path: Path) -> None:
@@ -177,11 +198,20 @@ def test_errors_are_one_line(
     assert words in messages
 
 
-def test_the_help_names_every_experiment(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_explains_every_experiment_and_its_defaults(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     code, shown, _ = command("evaluate", "--help")
     assert code == 0
-    assert all(name in shown for name in (*EXPERIMENTS, *POOL_EXPERIMENTS))
+    for name in (*EXPERIMENTS, *POOL_EXPERIMENTS):
+        assert re.search(rf"(?m)^ *{name}: \w.*\.", shown), name
+    defaults = {name: (one.orders, one.seed) for name, one in EXPERIMENTS.items()}
+    defaults |= {name: (one.kind.orders, one.kind.seed) for name, one in POOL_EXPERIMENTS.items()}
+    changed = {"leaderboard": (3, 0), "few-shot": (3, 0), "discovery": (3, 31), "loop": (2, 31)}
+    assert defaults == {name: changed.get(name, (5, 0)) for name in defaults}
+    assert "Default: 5; leaderboard, few-shot and discovery 3; loop 2." in shown
+    assert "Default: 0; discovery and loop 31." in shown
 
 
 def test_nothing_is_written_for_a_typo(

@@ -279,6 +279,16 @@ def test_the_facts_of_a_run(experiment: Experiment, tmp_path: Path) -> None:
     ]
 
 
+def test_the_seconds_of_a_resumed_run_are_those_of_all_jobs(experiment: Experiment, tmp_path: Path) -> None:
+    run_experiment(replace(experiment, orders=1), tmp_path / "out", workers=0)
+    first = read_facts(tmp_path / "out")["seconds"]
+    run_experiment(experiment, tmp_path / "out", workers=0)
+    both = read_facts(tmp_path / "out")["seconds"]
+    assert both > first > 0
+    run_experiment(experiment, tmp_path / "out", workers=0)
+    assert read_facts(tmp_path / "out")["seconds"] == both
+
+
 def test_scaling_down_is_reported(experiment: Experiment, tmp_path: Path) -> None:
     asked = replace(experiment, n_known=60, n_starting=20, step=20, unknown=(20, 40))
     run_experiment(asked, tmp_path / "out", workers=0)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
+from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from openworld.cli.options import JsonOption, LabelColumnOption
 
 ExperimentArgument = Annotated[
     str,
-    typer.Argument(
-        help="paper-50, paper-200, softmax-threshold, tau-sweep, features, leaderboard, few-shot, discovery "
-        "or loop; or a .toml file."
-    ),
+    typer.Argument(help="The name of an experiment, see above; or a .toml file with one of your own."),
 ]
 OutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for tables, figures and report.")
@@ -38,8 +38,21 @@ RecognizerOption = Annotated[
         "current folder. Repeat the option for several.",
     ),
 ]
-OrdersOption = Annotated[int | None, typer.Option(metavar="N", help="Number of class orders.")]
-SeedOption = Annotated[int | None, typer.Option(help="Random seed of classes, samples and orders.")]
+OrdersOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Number of class orders. Default: 5; leaderboard, few-shot and discovery 3; loop 2.",
+    ),
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Random seed of classes, samples and orders. Default: 0; discovery and loop 31."
+    ),
+]
+_HEADER_WIDTH = 12  # of a measure, so that 80 columns are enough
+
 WorkersOption = Annotated[
     int | None, typer.Option(metavar="N", help="Number of processes. Default: one per core.")
 ]
@@ -57,6 +70,24 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Run an open-world experiment and write its tables, figures and report.
+
+    paper-50: the paper's Figure 3, from 50 to 200 known classes.
+
+    paper-200: the same from 200 to 500 known classes.
+
+    softmax-threshold: a threshold on the softmax (NCM-STH) beside NCM and NNO.
+
+    tau-sweep: accuracy at half to one and a half times the threshold.
+
+    features: three kinds of features of the same samples.
+
+    leaderboard: every recognizer, with 60 known and 40 unknown classes.
+
+    few-shot: new classes learned from 1 to 20 samples each.
+
+    discovery: clusters of what is rejected, beside other methods.
+
+    loop: a person with few actions names what is rejected.
 
     The paper's Figure 3: openworld evaluate paper-50 --data letters --output report/
 
@@ -98,15 +129,16 @@ def evaluate(
         )
         progress.update(progress.done, progress.total, "Drawing")
         page = write_report(output)
-    _say_findings(output, page, as_json=as_json)
+    _say_results(output, page, as_json=as_json)
 
 
 def _evaluate_pool(
     name: str, settings: dict[str, Any], output: Path, label_column: str | None, *, as_json: bool
 ) -> None:
     """Run an experiment on the unknown pool, which has its own result rows."""
-    from openworld.cli.console import Progress, print_summary
+    from openworld.cli.console import Progress, print_summary, show_notes
     from openworld.evaluation.pool_experiments import POOL_EXPERIMENTS, run
+    from openworld.evaluation.run import read_facts
 
     kind = POOL_EXPERIMENTS[name].kind
     if "recognizers" in settings and "recognizers" not in {field.name for field in fields(kind)}:
@@ -122,7 +154,12 @@ def _evaluate_pool(
             lambda done, total, what: progress.update(done, total, f"{name}: {what}"),
             label_column,
         )
-    print_summary({"report": str(page)}, f"Wrote {page}.", as_json=as_json)
+    facts = read_facts(output)
+    summary = {"report": str(page), "means": facts["means"], "notes": facts["notes"]}
+    if not as_json:
+        _show_means(facts["means"])
+        show_notes(facts["notes"])
+    print_summary(summary, f"Wrote {escape(str(page))}.", as_json=as_json)
 
 
 def _extract(name: str, label_column: str | None) -> None:
@@ -141,28 +178,53 @@ def _extract(name: str, label_column: str | None) -> None:
         report_skipped(stream, batch.n_unlabeled, batch.failures)
 
 
-def _say_findings(output: Path, page: Path, *, as_json: bool) -> None:
-    """Print the findings, in words or as JSON."""
-    import json
-    from dataclasses import asdict
-
-    from rich.markup import escape
-
-    from openworld.cli.console import messages
+def _say_results(output: Path, page: Path, *, as_json: bool) -> None:
+    """Print the main figures and the findings, in words or as JSON."""
+    from openworld.cli.console import messages, print_summary
     from openworld.evaluation.report import scaled_words
     from openworld.evaluation.run import read_facts, read_results
-    from openworld.evaluation.summary import findings
+    from openworld.evaluation.summary import findings, means
     from openworld.evaluation.table import Table
 
-    facts, found = read_facts(output), findings(Table.of(read_results(output)))
-    if as_json:
-        summary = {"report": str(page), "seconds": facts["seconds"], "peak_mib": facts["peak_mib"]}
-        typer.echo(json.dumps({**summary, "findings": [asdict(finding) for finding in found]}))
-        return
-    for words in scaled_words(facts):
-        messages.print(escape(words))
-    for finding in found:
-        messages.print(f"{escape(finding.claim)}: [bold]{finding.verdict}[/]. {escape(finding.evidence)}.")
-    messages.print(
-        f"{facts['seconds']:.0f} s, {facts['peak_mib']:.0f} MiB peak memory. Wrote {escape(str(page))}."
-    )
+    facts, table = read_facts(output), Table.of(read_results(output))
+    found, main = findings(table), means(table)
+    if not as_json:
+        for words in scaled_words(facts):
+            messages.print(escape(words))
+        _show_means(main)
+        for finding in found:
+            messages.print(
+                f"{escape(finding.claim)}: [bold]{finding.verdict}[/]. {escape(finding.evidence)}."
+            )
+    summary = {
+        "report": str(page),
+        "seconds": facts["seconds"],
+        "peak_mib": facts["peak_mib"],
+        "means": main,
+        "findings": [asdict(finding) for finding in found],
+    }
+    time_and_memory = f"{facts['seconds']:.0f} s of computing, {facts['peak_mib']:.0f} MiB peak memory"
+    print_summary(summary, f"{time_and_memory}. Wrote {escape(str(page))}.", as_json=as_json)
+
+
+def _show_means(means: list[dict[str, Any]]) -> None:
+    """Print the main figures, a table for each data set."""
+    from rich.table import Column, Table
+
+    from openworld.cli.console import messages
+    from openworld.evaluation.report import SHOWN
+
+    for data, lines in groupby(means, key=lambda line: line["data"]):
+        some = [{key: value for key, value in line.items() if key != "data"} for line in lines]
+        columns = [Column(fill(SHOWN.get(key, key), _HEADER_WIDTH), overflow="fold") for key in some[0]]
+        table = Table(*columns, box=None, pad_edge=False)
+        for line in some:
+            table.add_row(*(_cell(value) for value in line.values()))
+        messages.print(f"[bold]{escape(Path(data).stem)}[/], means over class orders")
+        messages.print(table)
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return "" if value is None else escape(str(value))
+    return f"{value:.3f}" if value < 10 else f"{value:,.0f}"

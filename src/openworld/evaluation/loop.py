@@ -30,7 +30,7 @@ from openworld.recognition import OpenWorldRecognizer
 Indices = NDArray[np.intp]
 Row = dict[str, Any]
 
-COLUMNS = ("data", "order", "method", "round", "actions", "labeled", "measure", "value")
+COLUMNS = ("data", "order", "method", "round", "actions", "labeled", "stream", "measure", "value")
 FEW_STRAYS = 2  # are deselected; a cluster with more of them is split
 FINER = (2, 1, 0)  # steps of the granularity at which a person looks at the pool, one after the other
 MORE_ACTIONS = 10  # for those who label sample by sample
@@ -85,8 +85,9 @@ def measure_order(experiment: LoopExperiment, dataset: Dataset, order: int) -> I
         for step, batch in enumerate(stream):
             person.receive(batch)
             person.work(n_actions)
+            n_samples = sum(map(len, stream[: step + 1]))
             who = {"data": dataset.name, "order": order, "method": name, "round": step + 1}
-            spent = {"actions": person.actions, "labeled": len(person.labeled)}
+            spent = {"actions": person.actions, "labeled": len(person.labeled), "stream": n_samples}
             for measure, value in person.measures(parts.test, parts.unknown).items():
                 yield {**who, **spent, "measure": measure, "value": value}
 

@@ -34,7 +34,11 @@ COLORS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7")
 
 @dataclass(frozen=True)
 class PoolExperiment:
-    """An experiment with rows of its own: what it measures, and how it is shown."""
+    """An experiment with rows of its own: what it measures, and how it is shown.
+
+    `keys` are the columns that tell the lines of its main figures apart, `main` their measures and `last` the
+    rows that they are the means of.
+    """
 
     kind: type[Any]
     measure_order: Callable[[Any, Dataset, int], Iterator[Row]]
@@ -42,6 +46,10 @@ class PoolExperiment:
     table: Callable[[list[Row]], tuple[list[str], list[list[str]]]]
     draw: Callable[[list[Row]], Figure]
     caption: str
+    keys: tuple[str, ...]
+    main: tuple[str, ...]
+    last: Callable[[list[Row]], list[Row]] = list
+    notes: Callable[[list[Row]], list[str]] = lambda rows: []
 
 
 def run(
@@ -84,7 +92,8 @@ def run(
         table = csv.DictWriter(file, chosen.columns, lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
-    facts = {"experiment": {"name": name, **asdict(experiment)}}
+    summary = {"means": means(name, rows), "notes": chosen.notes(rows)}
+    facts = {"experiment": {"name": name, **asdict(experiment)}, **summary}
     (output / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
     return write_report(name, rows, output)
 
@@ -104,6 +113,23 @@ def _digest(piece: Any, dataset: Dataset) -> str:
     return hashlib.blake2b(facts.encode(), digest_size=6).hexdigest()
 
 
+def means(name: str, rows: list[Row]) -> list[Row]:
+    """Return the main figures of every method or recognizer: means over class orders."""
+    chosen = POOL_EXPERIMENTS[name]
+    lines: dict[tuple[Any, ...], list[Row]] = {}
+    for row in chosen.last(rows):
+        lines.setdefault(tuple(row[key] for key in chosen.keys), []).append(row)
+    found = []
+    for key, some in lines.items():
+        spent = {
+            column: float(np.mean([row[column] for row in some])) for column in _SPENT if column in some[0]
+        }
+        values = {measure: _mean(some, measure=measure) for measure in chosen.main}
+        measured = {measure: None if np.isnan(value) else value for measure, value in values.items()}
+        found.append({**dict(zip(chosen.keys, key, strict=True)), **spent, **measured})
+    return found
+
+
 def write_report(name: str, rows: list[Row], output: Path) -> Path:
     """Write `report.html` and `figure.png` of some results, and return the page's path."""
     chosen = POOL_EXPERIMENTS[name]
@@ -118,7 +144,14 @@ def write_report(name: str, rows: list[Row], output: Path) -> Path:
     ).get_template("pool_report.html.jinja")
     page = output / "report.html"
     source = "data:image/png;base64," + base64.b64encode(picture.getvalue()).decode()
-    text = template.render(name=name, caption=chosen.caption, figure=source, header=header, lines=lines)
+    text = template.render(
+        name=name,
+        caption=chosen.caption,
+        notes=chosen.notes(rows),
+        figure=source,
+        header=header,
+        lines=lines,
+    )
     page.write_text(text, encoding="utf-8")
     return page
 
@@ -174,6 +207,7 @@ def _discovery_figure(rows: list[Row]) -> Figure:
 # -- loop -----------------------------------------------------------------------------------------
 
 LOOP_MEASURES = ("accuracy", "classes discovered", "wrong accepts", "likeliest class right")
+_SPENT = ("actions", "labeled")
 LOOP_SPENT = {"actions": "actions of a person", "labeled": "samples labeled"}
 
 
@@ -215,6 +249,26 @@ def _loop_figure(rows: list[Row]) -> Figure:
     return figure
 
 
+def _last_round(rows: list[Row]) -> list[Row]:
+    last = max((row["round"] for row in rows), default=0)
+    return [row for row in rows if row["round"] == last]
+
+
+def _loop_notes(rows: list[Row]) -> list[str]:
+    """Name the methods that labeled every sample of a stream: they had more actions than it has samples."""
+    notes = []
+    for data in _values(rows, "data"):
+        last = _last_round([row for row in rows if row["data"] == data and "stream" in row])
+        some = [row for row in last if row["labeled"] < row["stream"]]
+        every = [method for method in _values(last, "method") if method not in _values(some, "method")]
+        if every:
+            notes.append(
+                f"On {data}, every sample of the stream ({last[0]['stream']:,}) was labeled at the end by: "
+                f"{'; '.join(every)}. Their last values show what all labels give, at that many actions."
+            )
+    return notes
+
+
 # -- few-shot -------------------------------------------------------------------------------------
 
 FEW_SHOT_PANELS = ("new right", f"new right {few_shot.AT_FIXED}", "base OSCR", "unknown rejected")
@@ -230,6 +284,13 @@ def _few_shot_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
                 cells = [_cell(_mean(of_data, recognizer=name, n=n, measure=m)) for m in few_shot.MEASURES]
                 lines.append([data, name, str(n or "before"), *cells])
     return ["data", "recognizer", "samples", *few_shot.MEASURES], lines
+
+
+def _about_five_samples(rows: list[Row]) -> list[Row]:
+    """Return the rows with the largest number of samples up to five, or with the smallest."""
+    numbers = [n for n in _values(rows, "n") if n not in (0, few_shot.ALL)]
+    chosen = max((n for n in numbers if n <= 5), default=min(numbers, default=few_shot.ALL))
+    return [row for row in rows if row["n"] == chosen]
 
 
 def _few_shot_figure(rows: list[Row]) -> Figure:
@@ -263,6 +324,8 @@ POOL_EXPERIMENTS = {
         _discovery_figure,
         "Clusters of the samples that the recognizer rejects, with K known and U unknown classes. ARI is "
         "over all samples of the pool, those in no cluster as clusters of their own.",
+        keys=("data", "U", "method"),
+        main=("clusters", "purity", "ARI", "share clustered"),
     ),
     "loop": PoolExperiment(
         loop.LoopExperiment,
@@ -273,6 +336,10 @@ POOL_EXPERIMENTS = {
         "A simulated deployment: accuracy on test samples of all classes of the stream, share of the "
         "unknown classes that were named, share of test samples that got a wrong name, and accuracy if "
         "nothing were rejected, against the actions of a person and the samples they label.",
+        keys=("data", "method"),
+        main=LOOP_MEASURES,
+        last=_last_round,
+        notes=_loop_notes,
     ),
     "few-shot": PoolExperiment(
         few_shot.FewShotExperiment,
@@ -284,5 +351,8 @@ POOL_EXPERIMENTS = {
         "samples of new and base classes that are named right, rejected or taken for another class, and of "
         "unknown samples rejected, at each recognizer's own threshold; at fixed rejection, with the "
         "threshold that rejects 85 % of the unknown test samples, unless the experiment sets another share.",
+        keys=("data", "recognizer", "n"),
+        main=FEW_SHOT_PANELS,
+        last=_about_five_samples,
     ),
 }

@@ -96,7 +96,6 @@ def run_experiment(
         for recognizer in experiment.recognizers
     ]
     todo = [job for job in jobs if not (parts / f"{job.file_name}.json").is_file()]
-    start = perf_counter()
     done = len(jobs) - len(todo)
     if progress is not None:
         progress(done, len(jobs), "resuming" if done else "starting")
@@ -105,7 +104,7 @@ def run_experiment(
         if progress is not None:
             progress(done, len(jobs), f"{job.recognizer}, order {job.order + 1}")
     _write_tables(jobs, output, parts)
-    _write_facts(experiment, scaled, jobs, output, parts, perf_counter() - start)
+    _write_facts(experiment, scaled, jobs, output, parts)
 
 
 def read_results(output: Path) -> list[dict[str, Any]]:
@@ -123,7 +122,7 @@ def read_results(output: Path) -> list[dict[str, Any]]:
 
 
 def read_facts(output: Path) -> dict[str, Any]:
-    """Read the metadata of a run: experiment, versions, seconds, memory."""
+    """Read the metadata of a run: experiment, versions, seconds of all jobs together, memory."""
     return dict(json.loads((output / "run.json").read_text(encoding="utf-8")))
 
 
@@ -141,6 +140,7 @@ def read_scores(output: Path, data: str, recognizer: str) -> list[dict[str, NDAr
 
 def run_job(job: Job, parts: Path) -> None:
     """Run one job and write its results: scores first, then the rows, which mark it as done."""
+    start = perf_counter()
     with threadpool_limits(1):
         dataset = _dataset(job.data, job.label_column)
         outcome = run_protocol(
@@ -153,6 +153,7 @@ def run_job(job: Job, parts: Path) -> None:
     np.savez_compressed(scores, **outcome.scores)  # type: ignore[arg-type]
     write_atomic(parts / f"{job.file_name}.npz", scores.getvalue())
     document = {"rows": outcome.rows, "timings": outcome.timings, "peak_mib": _peak_mib()}
+    document["seconds"] = perf_counter() - start
     write_atomic(parts / f"{job.file_name}.json", json.dumps(document).encode())
 
 
@@ -215,9 +216,9 @@ def _write_facts(
     jobs: list[Job],
     output: Path,
     parts: Path,
-    seconds: float,
 ) -> None:
     files: dict[str, list[str]] = {}
+    outcomes = [_outcome(job, parts) for job in jobs]
     for job in jobs:
         files.setdefault(f"{job.data}/{job.recognizer}", []).append(job.file_name)
     facts = {
@@ -228,8 +229,8 @@ def _write_facts(
             "openworld": __version__,
             **{name: version(name) for name in PACKAGES},
         },
-        "seconds": seconds,
-        "peak_mib": max(_outcome(job, parts)["peak_mib"] for job in jobs),
+        "seconds": sum(outcome.get("seconds", 0.0) for outcome in outcomes),  # also of jobs of earlier runs
+        "peak_mib": max(outcome["peak_mib"] for outcome in outcomes),
         "parts": files,
     }
     write_atomic(output / "run.json", json.dumps(facts, indent=1).encode())

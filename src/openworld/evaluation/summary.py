@@ -1,12 +1,14 @@
-"""Findings of a run: the paper's claims, each checked against the measured numbers."""
+"""Summary of a run: its main figures, and the paper's claims, each checked against the measured numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from openworld.evaluation.compare import COMPARED
 from openworld.evaluation.measures import Interval
 from openworld.evaluation.table import Table, difference, is_significant
 
@@ -27,6 +29,18 @@ class Finding:
         if self.holds is None:
             return "this run cannot tell"
         return "holds here" if self.holds else "does not hold here"
+
+
+def means(table: Table) -> list[dict[str, Any]]:
+    """Return the main measures of every recognizer at the last stage: means over class orders."""
+    found = []
+    for data in table.data:
+        K, U = table.known(data)[-1], (table.unknown(data) or [0])[-1]
+        for name in table.recognizers:
+            measured = [measure for measure in COMPARED if table.has(data, name, K, U, measure)]
+            values = {measure: float(table.cell(data, name, K, U, measure).mean()) for measure in measured}
+            found.append({"data": data, "recognizer": name, "K": K, "U": U, **values})
+    return found
 
 
 def findings(table: Table) -> list[Finding]:
