@@ -272,6 +272,22 @@ def test_samples_are_imported_and_what_is_refused_is_named(run, questions):
     assert json.loads(none)["unknown"] == 23
 
 
+@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
+def test_groups_are_imported_and_exported(run, folder):
+    rows = [f"{x + i / 10},{x},{label},{label}{i % 2}" for x, label in ((0, "a"), (9, "b")) for i in range(6)]
+    (folder / "points.csv").write_text("\n".join(["p,q,label,video", *rows]))
+    database = ("--database", "sqlite:///g.db")
+    run("import", "points.csv", "--group-column", "video", *database)
+    run("export", "labeled", "out.csv", *database)
+    run("import", "out.csv", "--group-column", "group", "--database", "sqlite:///h.db")
+    for name in ("g.db", "h.db"):
+        with World.open(f"sqlite:///{name}") as world:
+            found = {(sample.label, sample.group) for sample, _ in world.pool.labeled()}
+        assert found == {("a", "a0"), ("a", "a1"), ("b", "b0"), ("b", "b1")}
+    run("import", "points.csv", "--group-column", "vido", *database, code=1)
+    assert 'no column named "vido"' in run.message
+
+
 def test_an_import_while_a_server_runs_is_sent_to_the_server(run, folder):
     np.save("new.npy", X)
     with World.open("sqlite:///openworld.db", "model.ow"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import threading
 from collections.abc import Iterator
 from time import sleep
@@ -227,7 +228,8 @@ def test_every_endpoint_is_documented():
 
 def test_methods_show_their_signature():
     with Client() as client:
-        expected = "(X: 'ArrayLike', remember: 'bool' = True, nearest: 'int' = 5) -> 'Recognized'"
+        expected = "(X: 'ArrayLike', remember: 'bool' = True, nearest: 'int' = 5, "
+        expected += "group: 'str | None' = None) -> 'Recognized'"
         assert str(inspect.signature(client.recognize)) == expected
         assert client.recognize.__qualname__ == "Client.recognize"
         assert client.recognize.__doc__ == Client.recognize.__doc__
@@ -255,6 +257,40 @@ def test_pictures_are_given_by_path_or_as_bytes(tmp_path):
         assert b'filename="a.jpg"' in body
         assert b"the picture" in body
     assert b"other bytes" in sent[0]
+
+
+def test_groups_are_sent():
+    sent = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content) if "json" in request.headers.get("content-type", "") else {}
+        sent.append((request.url.path, request.url.params.get("group"), body.get("groups")))
+        return httpx.Response(200, json={})
+
+    with Client(transport=httpx.MockTransport(answer)) as client:
+        client.recognize(X, group="a b")
+        client.recognize_texts(["x"], group="a b")
+        client.recognize_images([b"x"], group="a b")
+        client.learn(X[:1], ["a"], group="a b")
+        client.learn_texts(["x"], ["a"], group="a b")
+        client.learn_images([b"x"], ["a"], group="a b")
+        client.recognize_texts(["x", "y"], groups=("a", None))
+        client.learn(X[:2], ["a", "a"], groups=["a", None])
+        client.learn_texts(["x", "y"], ["a", "a"], groups=["a", None])
+        client.recognize(X)
+        client.learn(X[:1], ["a"])
+    assert [one[1:] for one in sent[:6]] == [("a b", None)] * 6
+    assert [one[1:] for one in sent[6:9]] == [(None, ["a", None])] * 3
+    assert [one[1:] for one in sent[9:]] == [(None, None)] * 2
+
+
+def test_groups_reach_the_samples(address):
+    with Client(address) as client:
+        (answer, _) = client.recognize(FAR, group="burst")["answers"]
+        client.learn([[0.1, 99.0], [0.0, 99.0]], ["e", "e"], groups=["one", None])
+        groups = {sample["id"]: sample["group"] for sample in client.pool(all=True)["samples"]}
+        assert list(groups.values()) == ["burst", "burst", "one", None]
+        assert answer["sample_id"] in groups
 
 
 def test_a_method_is_called_through_the_class_as_well(address):

@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from openworld import load
+from openworld.data.columns import Columns
 from openworld.data.sources import open_source
 from openworld.samples import open_samples
 from openworld.service.app import open_world
@@ -23,6 +26,7 @@ from openworld.service.export import LABELED_FORMS, export_readable, folder_name
 from openworld.service.inputs import Inputs
 from openworld.service.validation import Refused
 from openworld.service.world import World
+from openworld.store.records import SampleContent
 from openworld.store.storage import DamagedError
 
 PAGE = 4096
@@ -107,6 +111,59 @@ def test_vectors(starting: Any, tmp_path: Path) -> None:
     for form in ("zip", "label-studio"):
         with pytest.raises(Refused, match="vectors: use csv"):
             LABELED_FORMS[form](world)
+
+
+GROUPS = ["a/b/monday", "a/b/monday", "tape 1", None, "tape 1", None]
+
+
+def partition(path: Path, group: str) -> set[tuple[str | None, int]]:
+    """Return which samples are of one group: their labels, and how many there are."""
+    source = open_source(path, columns=Columns(group=group))
+    assert source is not None
+    counts = Counter((item.label, item.group) for item in source if item.group is not None)
+    return {(label, n) for (label, _), n in counts.items()}
+
+
+@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
+def test_groups_of_pictures_and_texts(starting: Any, tmp_path: Path) -> None:
+    for extractor in ("pixels", "ngrams"):
+        folder = tmp_path / extractor
+        folder.mkdir()
+        world, inputs = starting(extractor=extractor, database=f"sqlite:///{folder / 'world.db'}")
+        if extractor == "pixels":
+            files = []
+            for shade in range(6):
+                file = io.BytesIO()
+                Image.new("RGB", (40, 30), (40 * shade, 0, 0)).save(file, "PNG")
+                files.append((f"{shade}.png", file.getvalue()))
+            features, items = inputs.pictures(files)
+        else:
+            features, items = inputs.texts([f"text {i}" for i in range(6)])
+        items = [replace(item, group=group) for item, group in zip(items, GROUPS, strict=True)]
+        world.labels.learn(features, LABELS, "ann", items)
+        forms = [("parquet", "parquet", "group"), ("label-studio", "json", "group")]
+        forms += [("zip", "zip", "folder")] if extractor == "pixels" else [("csv", "csv", "group")]
+        for form, ending, column in forms:
+            path = exported(world, form, folder, ending)
+            labels = map(folder_name, LABELS[1:3]) if form == "zip" else LABELS[1:3]
+            assert partition(path, column) == {(label, 2) for label in labels}
+        for line in exported(world, "ndjson", folder, "ndjson").read_text().splitlines():
+            assert json.loads(line)["group"] == GROUPS[json.loads(line)["id"] - 1]
+
+
+@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
+def test_groups_of_vectors(starting: Any, tmp_path: Path) -> None:
+    world, _ = starting(features=3)
+    X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    world.labels.learn(X, LABELS, "ann", [SampleContent(group=group) for group in GROUPS])
+    for form, column in (("csv", "group"), ("parquet", "group"), ("npz", "groups")):
+        path = exported(world, form, tmp_path, form)
+        batch = open_samples(str(path), columns=Columns(group=column)).read()
+        np.testing.assert_allclose(batch.X, X, atol=1e-6)
+        assert batch.y is not None
+        assert batch.groups is not None
+        assert batch.y.tolist() == LABELS
+        assert batch.groups.tolist() == [group or "" for group in GROUPS]
 
 
 def test_nothing_labeled_yet(starting: Any, tmp_path: Path) -> None:

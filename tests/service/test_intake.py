@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.sources import Item, Source, listed_items
 from openworld.data.stream import Stream
@@ -127,6 +128,31 @@ def test_vectors_of_a_table(intake_of: Any, tmp_path: Path) -> None:
     assert (found.learned, found.unknown) == (10, 5)
     assert world.pool.count(PoolFilter(state="labeled", label="a")) == 5
     np.testing.assert_allclose(sorted(world.pool.features(world.pool.ids())[:, 1]), [50] * 5)
+
+
+@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
+def test_groups_of_tables_and_pictures(intake_of: Any, tmp_path: Path) -> None:
+    long = "x" * 201
+    (tmp_path / "points.csv").write_text(
+        f"p,q,label,video\n1,1,a,one\n1,2,a,one\n9,9,b,\n9,8,b,two\n5,5,b,{long}"
+    )
+    world, intake = intake_of(features=2)
+    found = run(intake, open_stream(tmp_path / "points.csv", columns=Columns(group="video")))
+    assert (found.learned, found.refused) == (4, 1)
+    assert "200 characters" in found.refusals[0][1]
+    groups = [world.pool.get(i).group for i in range(1, 5)]
+    assert groups == ["one", "one", None, "two"]
+    (event,) = world.history.export()
+    assert event.payload["groups"] == ["one", "one", "", "two"]
+
+
+def test_groups_of_texts(intake_of: Any) -> None:
+    world, intake = intake_of(extractor="ngrams")
+    pairs = [(text, "mail" if label == "refund" else None) for text, label in QUESTIONS]
+    items = [Item(text, None, text.encode, group=group) for text, group in pairs]
+    run(intake, listed_items("lines", "text", items))
+    stored = world.pool.page(PoolFilter()).samples
+    assert {(sample.text, sample.group) for sample in stored} == set(pairs)
 
 
 # -- files that people send -----------------------------------------------------------------------

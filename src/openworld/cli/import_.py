@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from openworld.cli.options import DatabaseOption, JsonOption, UseLabelsOption
+from openworld.cli.options import DatabaseOption, GroupColumnOption, JsonOption, UseLabelsOption
 
 
 def import_samples(
@@ -23,6 +23,7 @@ def import_samples(
     ],
     database: DatabaseOption = None,
     labels: UseLabelsOption = True,
+    group_column: GroupColumnOption = None,
     extractor: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +56,10 @@ def import_samples(
     from openworld.service.intake import Intake
     from openworld.service.settings import load_settings
 
-    samples, settings = open_samples(data), load_settings(database=database, extractor=extractor)
+    samples, settings = (
+        open_samples(data, group_column),
+        load_settings(database=database, extractor=extractor),
+    )
     if isinstance(samples, Source):
         samples = in_any_order(samples)
     with plain_errors(), _http_instead(), open_world(settings, first_model(samples, settings)) as world:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 _REFUSALS_SHOWN = 10
 
 
-def open_samples(path: str) -> Source | Stream:
+def open_samples(path: str, group_column: str | None = None) -> Source | Stream:
     """Open pictures, texts or vectors at a path, and print notes."""
+    from openworld.data.columns import Columns
     from openworld.data.streams import open_stream
 
-    data = as_source(path) or open_stream(path)
+    columns = Columns(group=group_column)
+    data = as_source(path, columns=columns) or open_stream(path, columns=columns)
     show_notes(data.notes)
     return data
 

@@ -17,6 +17,7 @@ from openworld.client.records import Json, Outcome, Page, Recognized
 
 Image = str | PathLike[str] | bytes
 Images = Image | Iterable[Image]
+Groups = Sequence[str | None]
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -29,6 +30,15 @@ def _post(path: str, **body: Any) -> Call[Any]:
 
 def _get(path: str, **query: Any) -> Call[Any]:
     return Call("GET", path, {"params": _given(**query)})
+
+
+def _learn(group: str | None, groups: Groups | None, **body: Any) -> Call[Any]:
+    more = {"json": _given(groups=_listed(groups), **body), "params": _given(group=group)}
+    return Call("POST", "/v1/learn", more, idempotent=True)
+
+
+def _listed(groups: Groups | None) -> list[str | None] | None:
+    return None if groups is None else list(groups)
 
 
 def _npy(X: ArrayLike) -> bytes:
@@ -61,40 +71,57 @@ class Endpoints:
     """The methods of both clients.
 
     `recognize` sends no Idempotency-Key: a sample that is sent twice is stored once, and `seen` twice.
+
+    Samples of one group are near copies of each other, such as the pictures of a burst: a class learned from
+    one group counts as one of a single sample. `group` is that of all samples; `groups` has one for each.
     """
 
     @endpoint
-    def recognize(X: ArrayLike, remember: bool = True, nearest: int = 5) -> Call[Recognized]:
+    def recognize(
+        X: ArrayLike, remember: bool = True, nearest: int = 5, group: str | None = None
+    ) -> Call[Recognized]:
         """Name the samples of an array of shape (n, D), or answer unknown."""
-        query = {"remember": str(remember).lower(), "nearest": nearest}
+        query = _given(remember=str(remember).lower(), nearest=nearest, group=group)
         return Call("POST", "/v1/recognize.npy", {"content": _npy(X), "params": query})
 
     @endpoint
-    def recognize_texts(texts: Sequence[str], remember: bool = True, nearest: int = 5) -> Call[Recognized]:
+    def recognize_texts(
+        texts: Sequence[str],
+        remember: bool = True,
+        nearest: int = 5,
+        group: str | None = None,
+        groups: Groups | None = None,
+    ) -> Call[Recognized]:
         """Name texts, with a model that was fitted on texts."""
-        body = {"texts": list(texts), "remember": remember, "nearest": nearest}
-        return Call("POST", "/v1/recognize", {"json": body})
+        body = _given(texts=list(texts), remember=remember, nearest=nearest, groups=_listed(groups))
+        return Call("POST", "/v1/recognize", {"json": body, "params": _given(group=group)})
 
     @endpoint
-    def recognize_images(images: Images, remember: bool = True, nearest: int = 5) -> Call[Recognized]:
+    def recognize_images(
+        images: Images, remember: bool = True, nearest: int = 5, group: str | None = None
+    ) -> Call[Recognized]:
         """Name pictures, given as paths or as bytes, with a model that was fitted on pictures."""
-        query = {"remember": str(remember).lower(), "nearest": nearest}
+        query = _given(remember=str(remember).lower(), nearest=nearest, group=group)
         return Call("POST", "/v1/recognize/images", {"files": _files(images), "params": query})
 
     @endpoint
-    def learn(X: ArrayLike, labels: Sequence[str]) -> Call[Outcome]:
+    def learn(
+        X: ArrayLike, labels: Sequence[str], group: str | None = None, groups: Groups | None = None
+    ) -> Call[Outcome]:
         """Learn labeled samples, of known and of new classes."""
-        return _post("/v1/learn", vectors=np.asarray(X).tolist(), labels=list(labels))
+        return _learn(group, groups, vectors=np.asarray(X).tolist(), labels=list(labels))
 
     @endpoint
-    def learn_texts(texts: Sequence[str], labels: Sequence[str]) -> Call[Outcome]:
+    def learn_texts(
+        texts: Sequence[str], labels: Sequence[str], group: str | None = None, groups: Groups | None = None
+    ) -> Call[Outcome]:
         """Learn labeled texts."""
-        return _post("/v1/learn", texts=list(texts), labels=list(labels))
+        return _learn(group, groups, texts=list(texts), labels=list(labels))
 
     @endpoint
-    def learn_images(images: Images, labels: Sequence[str]) -> Call[Outcome]:
+    def learn_images(images: Images, labels: Sequence[str], group: str | None = None) -> Call[Outcome]:
         """Learn labeled pictures, given as paths or as bytes."""
-        form = {"files": _files(images), "data": {"labels": list(labels)}}
+        form = {"files": _files(images), "data": {"labels": list(labels)}, "params": _given(group=group)}
         return Call("POST", "/v1/learn/images", form, idempotent=True)
 
     @endpoint

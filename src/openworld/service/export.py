@@ -25,6 +25,7 @@ from openworld.model_file import loads
 from openworld.service.inputs import media_type
 from openworld.service.validation import NotFound, Refused
 from openworld.service.world import World
+from openworld.service.world_event import groups_of
 from openworld.store.records import Sample
 from openworld.store.tables import LARGEST_ID
 
@@ -46,14 +47,17 @@ def as_lines(world: World) -> Iterator[bytes]:
 
 
 def as_arrays(world: World) -> Iterator[bytes]:
-    """Yield the labeled samples as a .npz file with X, y and ids."""
+    """Yield the labeled samples as a .npz file with X, y and ids, and groups if there are any."""
     found = list(world.pool.labeled())
+    groups = groups_of(sample.group for sample, _ in found)
+    more: dict[str, Any] = {"groups": np.array(groups)} if groups else {}
     file = io.BytesIO()
     np.savez(
         file,
         X=np.array([feature for _, feature in found]).reshape(len(found), world.model.n_features),
         y=np.array([sample.label for sample, _ in found], dtype=str),
         ids=np.array([sample.id for sample, _ in found], dtype=np.int64),
+        **more,
     )
     yield file.getvalue()
 
@@ -61,13 +65,12 @@ def as_arrays(world: World) -> Iterator[bytes]:
 def as_csv(world: World) -> Iterator[bytes]:
     """Yield a table: of texts, of numbers, or of where pictures came from."""
     of_vectors = world.model.extractor is None
-    names = [f"f{i}" for i in range(world.model.n_features)]
-    yield _csv_line(["id", "label", *names] if of_vectors else _COLUMNS)
+    names = [f"f{i}" for i in range(world.model.n_features)] if of_vectors else []
+    columns = [*(("id", "label") if of_vectors else _COLUMNS), *(["group"] if _has_groups(world) else [])]
+    yield _csv_line([*columns, *names])
     for sample, feature in world.pool.labeled():
-        if of_vectors:
-            yield _csv_line([sample.id, sample.label, *feature.tolist()])
-        else:
-            yield _csv_line([_plain(getattr(sample, name)) for name in _COLUMNS])
+        values = feature.tolist() if of_vectors else []
+        yield _csv_line([*(_plain(getattr(sample, name)) for name in columns), *values])
 
 
 def _csv_line(values: Iterable[Any]) -> bytes:
@@ -87,6 +90,7 @@ def as_parquet(world: World) -> Iterator[bytes]:
     fields = [("id", pa.int64()), ("label", pa.string()), ("features", pa.list_(pa.float64()))]
     if kinds & {"image", "text"}:  # a table of vectors is read again only if it has nothing but numbers
         fields += [("source", pa.string()), ("who", pa.string()), ("labeled_at", pa.timestamp("us", "UTC"))]
+    fields += [("group", pa.string())] if _has_groups(world) else []
     fields += [("text", pa.string())] if "text" in kinds else []
     fields += [("image", pa.binary())] if kinds == {"image"} else []
     schema = pa.schema(fields)
@@ -112,8 +116,13 @@ def as_parquet(world: World) -> Iterator[bytes]:
 
 
 def as_folders(world: World) -> Iterator[bytes]:
-    """Return a .zip with a folder for each class: pictures as they are stored, texts as .txt files."""
+    """Return a .zip with a folder for each class: pictures as they are stored, texts as .txt files.
+
+    A group is a folder inside that of the class, if there are several classes: what is in a single folder of
+    folders would be read without it.
+    """
     _require_items(world, "Folders")
+    several = len({sample.label for sample, _ in world.pool.labeled()}) > 1
 
     def parts() -> Iterator[bytes]:
         with SpooledTemporaryFile(_IN_MEMORY) as file:
@@ -123,10 +132,10 @@ def as_folders(world: World) -> Iterator[bytes]:
                     content = sample.text.encode() if sample.text else picture
                     if content is not None:
                         ending = "txt" if sample.text else media_type(content).rpartition("/")[2]
-                        name = (
-                            f"{folder_name(sample.label or '')}/{sample.id}.{ending.replace('jpeg', 'jpg')}"
-                        )
-                        archive.writestr(name, content)
+                        name = f"{sample.id}.{ending.replace('jpeg', 'jpg')}"
+                        label, group = sample.label or "", sample.group if several else None
+                        folders = [label, group.removeprefix(f"{label}/")] if group else [label]
+                        archive.writestr("/".join([*map(folder_name, folders), name]), content)
             yield from _pieces(file)
 
     return parts()
@@ -146,6 +155,8 @@ def as_tasks(world: World) -> Iterator[bytes]:
                 data = {label_studio.IMAGE: label_studio.data_url(picture, media_type(picture))}
             else:
                 continue
+            if sample.group is not None:
+                data["group"] = sample.group
             task = label_studio.task(sample.id, data, sample.label or "")
             yield before + json.dumps(task, ensure_ascii=False).encode()
             before = b",\n"
@@ -166,6 +177,10 @@ def json_line(record: dict[str, Any]) -> bytes:
 
 def _kinds(world: World) -> set[str]:
     return {sample.kind for sample, _ in world.pool.labeled()}
+
+
+def _has_groups(world: World) -> bool:
+    return bool(groups_of(sample.group for sample, _ in world.pool.labeled()))
 
 
 def _require_items(world: World, what: str) -> None:
@@ -284,6 +299,7 @@ def _readable_labeled(database: Path) -> list[Row]:
     rows = [row for row in readable_rows(database, "samples") if row["state"] in _LABELED]
     found = [row for row in rows if row["id"] in features]
     for row in found:
+        row["group"] = row.pop("group_name", None)  # there is none in databases before 0.2.0
         row["feature"] = np.frombuffer(features[row["id"]]["data"], features[row["id"]]["dtype"]).tolist()
     return found
 
@@ -295,7 +311,10 @@ def _labeled_lines(database: Path, output: Path) -> int:
 def _labeled_arrays(database: Path, output: Path) -> int:
     rows = _readable_labeled(database)
     ids = np.array([row["id"] for row in rows], dtype=np.int64)
-    np.savez(output, X=np.array([row["feature"] for row in rows]), y=[row["label"] for row in rows], ids=ids)
+    groups = groups_of(row["group"] for row in rows)
+    more: dict[str, Any] = {"groups": np.array(groups)} if groups else {}
+    X, y = np.array([row["feature"] for row in rows]), np.array([row["label"] for row in rows])
+    np.savez(output, X=X, y=y, ids=ids, **more)
     return len(rows)
 
 

@@ -15,12 +15,12 @@ from openworld.data.columns import Columns
 from openworld.data.errors import DataError
 from openworld.data.lines import text_item
 from openworld.data.sources import Item, Source, listed_items, open_source
-from openworld.data.stream import Stream
+from openworld.data.stream import Batch, Stream
 from openworld.data.streams import open_stream
 from openworld.service.inputs import Inputs
 from openworld.service.middleware import JsonCounter
 from openworld.service.recognition import RecognitionResult
-from openworld.service.validation import Conflict, Refused
+from openworld.service.validation import Conflict, Refused, check_group
 from openworld.service.world import World
 from openworld.store.records import SampleContent
 
@@ -140,10 +140,12 @@ class Intake:
     def _pictures(self, items: Sequence[Item]) -> Iterator[_Extracted]:
         for item in items:
             try:
+                group = check_group(item.group)
                 features, (content,) = self._inputs.pictures([(item.name, item.read())])
             except (DataError, Refused, OSError) as error:
                 self.summary.refuse(item.name, _reason(error))
             else:
+                content = replace(content, group=group)
                 yield _Extracted(features[0], content, self._label(item.label), item.name)
 
     def _texts(self, items: Sequence[Item]) -> Iterator[_Extracted]:
@@ -152,25 +154,34 @@ class Intake:
             try:
                 text = item.read().decode().strip()
                 self._inputs.check_text(text)
+                group = check_group(item.group)
             except (Refused, UnicodeError) as error:
                 self.summary.refuse(item.name, error)
             else:
-                usable.append((item, text))
+                usable.append((item, text, group))
         if usable:
-            features, contents = self._inputs.texts([text for _, text in usable])
-            for (item, _), feature, content in zip(usable, features, contents, strict=True):
+            features, contents = self._inputs.texts([text for _, text, _ in usable])
+            for (item, _, group), feature, content in zip(usable, features, contents, strict=True):
+                content = replace(content, group=group)
                 yield _Extracted(feature, content, self._label(item.label), item.name)
 
     def _vectors(self, stream: Stream) -> Iterator[list[_Extracted]]:
         for batch in stream.batches():
             for name, reason in batch.failures:
                 self.summary.refuse(name, reason)
-            labels = [None] * len(batch) if batch.y is None else [str(label) or None for label in batch.y]
-            rows = zip(batch.X, labels, batch.rows.tolist(), strict=True)
-            yield [
-                _Extracted(vector, SampleContent(source=stream.name), self._label(label), f"row {row + 1}")
-                for vector, label, row in rows
-            ]
+            yield list(self._rows(batch, stream.name))
+
+    def _rows(self, batch: Batch, source: str) -> Iterator[_Extracted]:
+        labels = [None] * len(batch) if batch.y is None else [str(label) or None for label in batch.y]
+        groups = [None] * len(batch) if batch.groups is None else batch.groups.tolist()
+        for vector, label, group, row in zip(batch.X, labels, groups, batch.rows.tolist(), strict=True):
+            name = f"row {row + 1}"
+            try:
+                content = SampleContent(source=source, group=check_group(group))
+            except Refused as error:
+                self.summary.refuse(name, error)
+            else:
+                yield _Extracted(vector, content, self._label(label), name)
 
     def _label(self, label: str | None) -> str | None:
         return label if self._labels else None
@@ -246,7 +257,9 @@ def ending(name: str) -> str | None:
     return found if found in ENDINGS else None
 
 
-def open_upload(path: Path, name: str, *, takes_items: bool, most: int) -> Source | Stream:
+def open_upload(
+    path: Path, name: str, *, takes_items: bool, most: int, group_column: str | None = None
+) -> Source | Stream:
     """Open an uploaded file.
 
     Parameters
@@ -259,6 +272,8 @@ def open_upload(path: Path, name: str, *, takes_items: bool, most: int) -> Sourc
         Whether the model takes pictures or texts. If so, the texts of a table are read, not its numbers.
     most : int
         The largest number of samples.
+    group_column : str, optional
+        The column with the groups; "folder" for the sub-folders of the classes in a zip of pictures.
 
     Raises
     ------
@@ -267,7 +282,7 @@ def open_upload(path: Path, name: str, *, takes_items: bool, most: int) -> Sourc
     """
     try:
         _check_amount(path, most)
-        return replace(_open(path, name, Columns(text_wins=takes_items)), name=name)
+        return replace(_open(path, name, Columns(text_wins=takes_items, group=group_column)), name=name)
     except DataError as error:
         raise DataError(str(error).replace(str(path), name)) from error
 
@@ -300,13 +315,15 @@ def _check_amount(path: Path, most: int) -> None:
 def _open(path: Path, name: str, columns: Columns) -> Source | Stream:
     kind = path.suffix
     if kind in picture_files.ENDINGS:
+        picture_files.groups_by_folder(path, [name], columns)  # raises an error if the user named a column
         return listed_items(name, "image", [Item(name, None, path.read_bytes)])
     if kind == ".txt":  # each line is a text; `open_source` would try the lines as file names
         lines = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
+        columns.group_of(path, [])  # likewise
         texts = [text_item(line, None, f"line {n}") for n, line in enumerate(lines, 1) if line.strip()]
         return listed_items(str(path), "text", texts)
     if kind == ".json":
-        return label_studio.open_tasks(path)
+        return label_studio.open_tasks(path, columns)
     if kind == ".parquet":  # row by row: a few compressed bytes may be the same long text in every row
         source = parquet_items.open_table(path, columns, rows_at_once=1)
     else:

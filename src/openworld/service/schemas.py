@@ -18,6 +18,7 @@ ObjectiveText = Annotated[
 # The first wrong value is enough: a message about each of millions would fill the memory.
 Vectors = Annotated[list[Annotated[list[float], Field(fail_fast=True)]], Field(fail_fast=True)]
 Texts = Annotated[list[str], Field(fail_fast=True)]
+Groups = Annotated[list[Annotated[str, Field(max_length=200)] | None], Field(fail_fast=True)]
 
 
 # -- requests -------------------------------------------------------------------------------------
@@ -33,11 +34,21 @@ class _Samples(Body):
     vectors: Vectors | None = Field(None, description="One list of numbers for each sample.")
     texts: Texts | None = Field(None, description="One text for each sample, for a model of texts.")
     source: str | None = Field(None, max_length=500, description="Where the samples are from.")
+    groups: Groups | None = Field(
+        None,
+        description="One for each sample, the same in near copies of each other; null for a sample that has "
+        "none. Instead of the parameter `group`.",
+    )
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if (self.vectors is None) == (self.texts is None):
             raise ValueError("give either vectors or texts")
+        n_samples = len(self.vectors or self.texts or [])
+        if self.groups is not None and len(self.groups) != n_samples:
+            raise ValueError(
+                f"there are {n_samples} samples and {len(self.groups)} groups: give one for each"
+            )
         return self
 
 

@@ -154,3 +154,25 @@ def test_a_text_that_utf_8_cannot_hold_is_named_among_the_refused() -> None:
     summary = IntakeSummary()
     summary.refuse("\ud800 x", "surrogates not allowed")
     assert json.loads(_line(summary, finished=True))["refusals"][0]["name"] == "? x"
+
+
+@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
+def test_groups_are_folders_or_columns(serving: Any, starting: Any) -> None:
+    world = starting(extractor="pixels")
+    labeled = {
+        f"{name}/{day}/{i}.png": picture(shade + i)
+        for name, shade, day in (("dark", 0, "mon"), ("dark", 20, "tue"), ("light", 200, "mon"))
+        for i in range(2)
+    }
+    with serving(world) as client:
+        assert send(client, ("all.zip", zipped(**labeled)), group_column="folder")[-1]["learned"] == 6
+        (refused,) = send(client, ("all.zip", zipped(**labeled)), group_column="video")[-1]["refusals"]
+        assert refused["reason"] == "all.zip holds pictures in folders, which have no columns."
+        (refused,) = send(client, ("one.png", picture(120)), group_column="video")[-1]["refusals"]
+        assert "no columns" in refused["reason"]
+        (refused,) = send(client, ("t.txt", "text"), group_column="video")[-1]["refusals"]
+        assert 'no column named "video"' in refused["reason"]
+        (refused,) = send(client, ("t.csv", "text,vdeo\na,b"), group_column="video")[-1]["refusals"]
+        assert refused["reason"] == 't.csv has no column named "video". Its columns are: text, vdeo.'
+    assert {world.pool.get(i).group for i in range(1, 7)} == {"dark/mon", "dark/tue", "light/mon"}
+    assert world.pool.count() == 0

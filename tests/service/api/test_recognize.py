@@ -324,3 +324,73 @@ def test_texts(url, serving):
         assert learned.json()["added"] == ["magic"]
         assert client.post("/v1/recognize", json={"texts": ["x" * 21]}).status_code == 422
         assert client.post("/v1/recognize/images", files={"files": b"x"}).status_code == 409
+
+
+# -- groups ---------------------------------------------------------------------------------------
+
+
+def _group_of(client, answer):
+    return client.get(f"/v1/samples/{answer['sample_id']}").json()["group"]
+
+
+def test_groups_are_stored_with_the_samples(client, things, as_npy):
+    vectors = things(5, 4).tolist()
+    burst = {"group": " bürst 1 "}
+    first = client.post("/v1/recognize", json={"vectors": vectors[:1]}, params=burst).json()["answers"]
+    rows = as_npy(things(6, 1))
+    first += client.post("/v1/recognize.npy", content=rows, params=burst).json()["answers"]
+    assert [_group_of(client, answer) for answer in first] == ["bürst 1"] * 2
+    each = {"vectors": vectors[1:], "groups": ["a", None, ""]}
+    assert [_group_of(client, one) for one in client.post("/v1/recognize", json=each).json()["answers"]] == [
+        "a",
+        None,
+        None,
+    ]
+    assert all("group" in sample for sample in client.get("/v1/pool").json()["samples"])
+
+
+def test_groups_are_learned_with_labels(client, world, things):
+    body = {"vectors": things(5, 3).tolist(), "labels": ["five"] * 3, "groups": ["a", "a", None]}
+    assert client.post("/v1/learn", json=body).json()["samples"] == 3
+    body = {"vectors": things(6, 2).tolist(), "labels": ["six"] * 2}
+    client.post("/v1/learn", json=body, params={"group": "b"})
+    assert [event.payload.get("groups") for event in world.history.export()] == [["a", "a", ""], ["b", "b"]]
+
+
+def test_pictures_of_a_group(picture_client):
+    burst = {"group": "burst"}
+    files = {"files": _picture((255, 255, 255))}
+    found = picture_client.post("/v1/recognize/images", files=files, params=burst).json()["answers"]
+    assert _group_of(picture_client, found[0]) == "burst"
+    files = [("files", (str(level), _picture((255, level, 255)))) for level in (0, 9)]
+    picture_client.post("/v1/learn/images", files=files, data={"labels": ["pink"]}, params=burst)
+    (event,) = picture_client.app.state.service.world.history.export()
+    assert event.payload["groups"] == ["burst"] * 2
+
+
+@pytest.mark.parametrize(
+    ("params", "groups", "words"),
+    [
+        ({"group": "x" * 201}, None, "200 characters"),
+        ({"group": "a\0b"}, None, "NUL"),
+        ({"group": "a"}, ["a", "b"], "either"),
+        ({}, ["a"], "there are 2 samples and 1 groups: give one for each"),
+        ({}, ["a", "x" * 201], "200 characters"),
+        ({}, ["a", "\0"], "cannot be stored"),
+        ({}, ["a", 7], "string"),
+        ({}, "ab", "array"),
+    ],
+)
+def test_wrong_groups_are_refused_and_nothing_is_stored(client, world, things, as_npy, params, groups, words):
+    body = {"vectors": things(5, 2).tolist()} | ({} if groups is None else {"groups": groups})
+    found = [
+        client.post("/v1/recognize", json=body, params=params),
+        client.post("/v1/learn", json={**body, "labels": ["five"] * 2}, params=params),
+    ]
+    if groups is None:
+        found.append(client.post("/v1/recognize.npy", content=as_npy(things(5, 2)), params=params))
+    for answer in found:
+        assert answer.status_code == (400 if "\0" in params.get("group", "") else 422)
+        assert words in answer.json()["detail"]
+    assert world.pool.count() == 0
+    assert list(world.history.export()) == []

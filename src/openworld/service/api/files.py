@@ -22,7 +22,7 @@ from openworld.service.api.recognize import check_batch, printable
 from openworld.service.dependencies import Labeler, Service, ServiceState, Viewer
 from openworld.service.export import LABELED_FORMS, log_lines, model_file
 from openworld.service.intake import ENDINGS, Intake, IntakeSummary, ending, open_upload
-from openworld.service.validation import Conflict, Refused
+from openworld.service.validation import LONGEST_NAME, Conflict, Refused
 
 export_router = APIRouter(prefix="/v1/export", tags=["export"], responses=errors(401, 403, 422, 429))
 
@@ -94,6 +94,14 @@ async def import_files(
     labels: Annotated[
         bool, Query(description="Learn the labels in the files; without it all samples are recognized.")
     ] = True,
+    group_column: Annotated[
+        str | None,
+        Query(
+            max_length=LONGEST_NAME,
+            description="The column of a table with the same value in near copies, such as the frames of a "
+            "video; `folder` if each sub-folder of a class in a zip is a group.",
+        ),
+    ] = None,
 ) -> Response:
     """Take in files: labeled samples are learned, others recognized, and the unknown go to the pool.
 
@@ -110,7 +118,7 @@ async def import_files(
 
     async def lines() -> AsyncIterator[bytes]:
         with folder:
-            steps = _take_all(service, intake, kept)
+            steps = _take_all(service, intake, kept, group_column)
             while await to_thread.run_sync(next, steps, None, limiter=service.inputs.turns) is not None:
                 yield _line(intake.summary, finished=False)
             yield _line(intake.summary, finished=True)
@@ -133,12 +141,12 @@ def _keep(files: list[UploadFile], folder: Path) -> list[tuple[str, Path | None]
 
 
 def _take_all(
-    service: ServiceState, intake: Intake, kept: list[tuple[str, Path | None]]
+    service: ServiceState, intake: Intake, kept: list[tuple[str, Path | None]], group_column: str | None
 ) -> Iterator[IntakeSummary]:
     """Take in the files one after the other; a file that cannot be used is listed as refused."""
     for name, path in kept:
         try:
-            yield from _take(service, intake, name, path)
+            yield from _take(service, intake, name, path, group_column)
         except (DataError, Conflict, Refused, ImportError, UnicodeError) as error:
             intake.summary.total += 1
             intake.summary.refuse(name, _reason(error, name, path))
@@ -150,14 +158,16 @@ def _reason(error: Exception, name: str, path: Path | None) -> str:
     """Return why a file is refused, without its path or name and without options of the command line."""
     places = "|".join(re.escape(str(place)) for place in (path, name))
     reason = re.sub(rf"^({places})(, [^:]*)?: ", "", str(error))
-    return re.split(" (?:Use|If .*, use|Name .* with) --", reason)[0]
+    return re.split(" (?:Use|If .*, use|Name .* with|Did you mean) --", reason)[0]
 
 
-def _take(service: ServiceState, intake: Intake, name: str, path: Path | None) -> Iterator[IntakeSummary]:
+def _take(
+    service: ServiceState, intake: Intake, name: str, path: Path | None, group_column: str | None
+) -> Iterator[IntakeSummary]:
     if path is None:
         raise Refused(f"Files of this kind cannot be read. These can: {', '.join(ENDINGS)}.")
-    most = service.settings.max_import
-    data = open_upload(path, name, takes_items=service.world.model.extractor is not None, most=most)
+    most, takes_items = service.settings.max_import, service.world.model.extractor is not None
+    data = open_upload(path, name, takes_items=takes_items, most=most, group_column=group_column)
     if len(data) > most:
         raise Refused(f"The file has {len(data):,} samples; the limit is {most:,}. Send it in parts.")
     yield from intake.take(data)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
@@ -42,7 +43,7 @@ from openworld.service.dependencies import (
 )
 from openworld.service.middleware import SMALL_BODY, read_body
 from openworld.service.schemas import LearnBody, RecognizeBody, RecognizeResponse
-from openworld.service.validation import Refused
+from openworld.service.validation import LONGEST_NAME, Refused, check_group
 from openworld.service.world_event import EventOutcome
 from openworld.store.records import SampleContent
 
@@ -52,6 +53,11 @@ _FEW = 64  # so few vectors convert faster than a thread starts
 
 Body = TypeVar("Body", bound=BaseModel)
 Files = Annotated[list[UploadFile], File(description="Pictures: JPEG, PNG, WebP, ...")]
+_GROUP = (
+    "The group of all samples of the request. Samples of one group are near copies of each other, such as "
+    "the pictures of a burst."
+)
+Group = Annotated[str | None, Query(max_length=LONGEST_NAME, description=_GROUP)]
 ARRAY_PATH = "/v1/recognize.npy"
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -94,10 +100,11 @@ async def recognize(
     person: Viewer,
     request: Idempotent,
     body: Annotated[RecognizeBody, Depends(_parsed(RecognizeBody))],
+    group: Group = None,
 ) -> Response:
     """Name each sample or answer unknown; unknown ones go to the pool."""
     check_may_remember(person, body.remember)
-    X, items = await _samples(body, service)
+    X, items = await _samples(body, group, service)
     return await request.reply(
         person, lambda: service.batcher.recognize(X, items, remember=body.remember, nearest=body.nearest)
     )
@@ -111,10 +118,11 @@ async def recognize_images(
     request: Idempotent,
     remember: Annotated[bool, Query(description="Store the unknown samples in the pool.")] = True,
     nearest: Annotated[int, Query(ge=0, le=50)] = 5,
+    group: Group = None,
 ) -> Response:
     """Recognize pictures, with a model that was fitted on pictures."""
     check_may_remember(person, remember)
-    X, items = await _pictures(files, service)
+    X, items = await _pictures(files, group, service)
     return await request.reply(
         person, lambda: service.batcher.recognize(X, items, remember=remember, nearest=nearest)
     )
@@ -126,9 +134,10 @@ async def learn(
     person: Labeler,
     request: Idempotent,
     body: Annotated[LearnBody, Depends(_parsed(LearnBody))],
+    group: Group = None,
 ) -> EventOutcome:
     """Learn labeled samples, of known and of new classes."""
-    X, items = await _samples(body, service)
+    X, items = await _samples(body, group, service)
     return await run_in_threadpool(
         request.append, person, lambda: service.world.labels.learn(X, body.labels, person.name, items)
     )
@@ -141,9 +150,10 @@ async def learn_images(
     service: Service,
     person: Labeler,
     request: Idempotent,
+    group: Group = None,
 ) -> EventOutcome:
     """Learn labeled pictures, with a model that was fitted on pictures."""
-    X, items = await _pictures(files, service)
+    X, items = await _pictures(files, group, service)
     names = labels * len(files) if len(labels) == 1 else labels
     return await run_in_threadpool(
         request.append, person, lambda: service.world.labels.learn(X, names, person.name, items)
@@ -151,22 +161,37 @@ async def learn_images(
 
 
 async def _samples(
-    body: RecognizeBody | LearnBody, service: ServiceState
+    body: RecognizeBody | LearnBody, group: str | None, service: ServiceState
 ) -> tuple[NDArray[Any], list[SampleContent]]:
+    if group is not None and body.groups is not None:
+        raise Refused("Give either the parameter group or groups in the body.")
+    samples = body.texts if body.texts is not None else body.vectors or []
+    check_batch(len(samples), service.settings.max_batch)
+    groups = [check_group(one) for one in body.groups or [group] * len(samples)]
     if body.texts is not None:
-        check_batch(len(body.texts), service.settings.max_batch)
-        return await run_in_threadpool(service.inputs.texts, body.texts, body.source)
-    vectors = body.vectors or []
-    check_batch(len(vectors), service.settings.max_batch)
-    n_features, items = service.batcher.n_features, [SampleContent(source=body.source)] * len(vectors)
+        X, items = await run_in_threadpool(service.inputs.texts, body.texts, body.source)
+        return X, _grouped(items, groups)
+    vectors, n_features = body.vectors or [], service.batcher.n_features
+    items = _grouped([SampleContent(source=body.source)] * len(vectors), groups)
     if len(vectors) <= _FEW:
         return _as_array(vectors, n_features), items
     return await run_in_threadpool(_as_array, vectors, n_features), items
 
 
-async def _pictures(files: list[UploadFile], service: ServiceState) -> tuple[Any, list[SampleContent]]:
+async def _pictures(
+    files: list[UploadFile], group: str | None, service: ServiceState
+) -> tuple[Any, list[SampleContent]]:
     check_batch(len(files), service.settings.max_images)
-    return await service.inputs.pictures_in_turn([(printable(file.filename), file.file) for file in files])
+    groups = [check_group(group)] * len(files)
+    named = [(printable(file.filename), file.file) for file in files]
+    X, items = await service.inputs.pictures_in_turn(named)
+    return X, _grouped(items, groups)
+
+
+def _grouped(items: list[SampleContent], groups: Sequence[str | None]) -> list[SampleContent]:
+    if not any(groups):
+        return items
+    return [replace(item, group=group) for item, group in zip(items, groups, strict=True)]
 
 
 def printable(name: str | None) -> str | None:
@@ -205,17 +230,18 @@ async def recognize_array(request: Request) -> Response:
     request.scope["route"] = array_route  # for metrics and log; Starlette, unlike FastAPI, does not set it
     service = get_state(request)
     person = await service.auth.authorize(request, "viewer")
-    remember, nearest = _array_options(request.scope["query_string"])
+    remember, nearest, group = _array_options(request.scope["query_string"])
     check_may_remember(person, remember)
     body = await read_body(request.receive)
     X = read_npy(body) if body.startswith(_MAGIC) else await run_in_threadpool(_read_other, request, body)
     check_batch(len(X), service.settings.max_batch)
+    items = None if group is None else [SampleContent(group=group)] * len(X)
     key = request.headers.get(KEY_HEADER)
     idempotent = IdempotentRequest(
         service, _checked_key(key), "" if key is None else digest_of(request.scope, body)
     )
     return await idempotent.reply(
-        person, lambda: service.batcher.recognize(X, remember=remember, nearest=nearest)
+        person, lambda: service.batcher.recognize(X, items, remember=remember, nearest=nearest)
     )
 
 
@@ -252,16 +278,16 @@ def _checked_key(key: str | None) -> str | None:
     return key
 
 
-def _array_options(query: bytes) -> tuple[bool, int]:
+def _array_options(query: bytes) -> tuple[bool, int, str | None]:
     if not query:
-        return True, 5
+        return True, 5, None
     given = dict(parse_qsl(query.decode("latin-1")))
     remember, nearest = given.get("remember", "true").lower(), given.get("nearest", "5")
     if remember not in _FLAGS:
         raise HTTPException(422, f"remember is true or false; got {remember!r}.")
     if not (nearest.isascii() and nearest.isdecimal() and len(nearest) < 3 and int(nearest) <= 50):
         raise HTTPException(422, f"nearest is a number from 0 to 50; got {nearest!r}.")
-    return _FLAGS[remember], int(nearest)
+    return _FLAGS[remember], int(nearest), check_group(given.get("group"))
 
 
 def read_npy(body: bytes) -> NDArray[Any]:
@@ -318,6 +344,12 @@ def array_description() -> dict[str, Any]:
                     "name": "nearest",
                     "in": "query",
                     "schema": {"type": "integer", "minimum": 0, "maximum": 50, "default": 5},
+                },
+                {
+                    "name": "group",
+                    "in": "query",
+                    "description": _GROUP,
+                    "schema": {"type": "string", "maxLength": LONGEST_NAME},
                 },
                 {
                     "name": KEY_HEADER,
