@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from openworld.cli.options import (
     DaskOption,
     ExtractorOption,
     FeatureColumnsOption,
+    FindCopiesOption,
     GroupColumnOption,
     IdColumnOption,
     JsonOption,
@@ -110,6 +112,7 @@ def fit(
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
     cache: CacheOption = True,
+    find_copies: FindCopiesOption = True,
     dask: DaskOption = None,
     check: CheckOption = True,
     report: ReportOption = None,
@@ -142,7 +145,8 @@ def fit(
         columns=as_columns(label_column, feature_columns, text_column, id_column, missing, group_column),
         need_labels=True,
     )
-    learned = learn_to_file(fit_to, unfitted, stream, output, dask=dask, cache=cache)
+    work = partial(fit_to, find_copies=find_copies)
+    learned = learn_to_file(work, unfitted, stream, output, dask=dask, cache=cache)
     checked = FitReport(unfitted, stream, learned) if check or report is not None else None
     if checked is not None:
         learned.model.self_check_ = " ".join(checked.figures())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from openworld.cli.options import (
     CacheOption,
     DaskOption,
     ExtractorOption,
+    FindCopiesOption,
     GroupColumnOption,
     IdColumnOption,
     JsonOption,
@@ -61,6 +63,7 @@ def learn(
     on_error: OnErrorOption = OnError.skip,
     workers: WorkersOption = None,
     cache: CacheOption = True,
+    find_copies: FindCopiesOption = True,
     dask: DaskOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -100,7 +103,8 @@ def learn(
         label=label,
         need_labels=True,
     )
-    learned = learn_to_file(learn_from, recognizer, stream, target, dask=dask, cache=cache)
+    work = partial(learn_from, find_copies=find_copies)
+    learned = learn_to_file(work, recognizer, stream, target, dask=dask, cache=cache)
     repeats = learned.repeats or Repeats()
     before, known = recognizer.classes_.tolist(), learned.model.classes_.tolist()
     new = [name for name in known if name not in set(before)]

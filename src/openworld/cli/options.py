@@ -151,6 +151,15 @@ GroupColumnOption = Annotated[
         rich_help_panel=TABLES,
     ),
 ]
+FindCopiesOption = Annotated[
+    bool,
+    typer.Option(
+        "--find-copies/--no-find-copies",
+        help="Whether a group of near copies in a class, such as a burst, counts as one picture, where there "
+        "are many. --group-column names the groups instead.",
+        rich_help_panel=PICTURES_AND_TEXTS,
+    ),
+]
 MissingOption = Annotated[
     Missing,
     typer.Option(

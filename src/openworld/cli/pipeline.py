@@ -189,8 +189,12 @@ def report_learned(
 ) -> None:
     """Print what was learned, as JSON or in words, and what was skipped."""
     n_skipped = learned.n_failures + learned.n_unlabeled
-    counts = {"samples": learned.n_samples, "left_out": n_skipped}
+    counts = {"samples": learned.n_samples, "left_out": n_skipped, "near_copies": learned.n_copies}
     print_summary({**summary, **counts}, words, as_json=as_json)
+    if learned.n_copies:
+        copies = plural(learned.n_copies, "picture has", "pictures have")
+        counted = "a group of them counts as one. Use --no-find-copies to count each"
+        show_notes([f"{copies} near copies in the class, as in a burst: {counted}."])
     report_skipped(stream, learned.n_unlabeled, learned.failures, learned.n_failures)
 
 

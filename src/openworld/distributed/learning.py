@@ -23,7 +23,7 @@ from openworld.distributed.examples import examples_of
 from openworld.distributed.metrics import fit_metric, held_out_share
 from openworld.distributed.repeats import Repeats
 from openworld.distributed.sampling import class_counts, draw, gather, is_chosen
-from openworld.recognition import ClassStatistics, NCMMetric
+from openworld.recognition import ClassStatistics, NCMMetric, near_copies, usual_distance
 from openworld.recognition.class_statistics import ScatterKind
 
 HELD_IN_MEMORY = 256 << 20  # bytes of features; a larger stream is learned part by part
@@ -47,6 +47,8 @@ class Learned:
         Number of items skipped because they could not be read, and because they had no label.
     whole : Batch or None
         All samples, if they were fitted at once.
+    n_copies : int
+        Number of pictures with near copies in their class.
     repeats : Repeats or None
         How many of the samples a fitted model had learned before.
     """
@@ -57,6 +59,7 @@ class Learned:
     n_failures: int = 0
     n_unlabeled: int = 0
     whole: Batch | None = field(default=None, repr=False)
+    n_copies: int = 0
     repeats: Repeats | None = None
 
     def __add__(self, other: Learned) -> Learned:
@@ -66,6 +69,7 @@ class Learned:
             (self.failures + other.failures)[:_FAILURES_KEPT],
             self.n_failures + other.n_failures,
             self.n_unlabeled + other.n_unlabeled,
+            n_copies=self.n_copies + other.n_copies,
         )
 
 
@@ -86,6 +90,7 @@ def learn(
     *,
     progress: Done | None = None,
     checkpoint: Checkpoint | None = None,
+    find_copies: bool = True,
 ) -> Learned:
     """Add the samples of a stream to a fitted recognizer.
 
@@ -101,9 +106,12 @@ def learn(
         Called with the number of samples done since the last call.
     checkpoint : Checkpoint, optional
         Where to store partial results; the parts that are stored there are not learned again.
+    find_copies : bool, default=True
+        Whether near copies among the pictures of a class become groups, unless they have groups.
     """
     _require_labels(stream)
-    found = _learn_parts(model.without_classes(), stream, engine, 0.0, progress, checkpoint)
+    distance = _usual_distance(model) if find_copies and _may_have_copies(stream, model) else None
+    found = _learn_parts(model.without_classes(), stream, engine, 0.0, progress, checkpoint, distance)
     require_samples(stream, found.n_samples, found.failures)
     whole = model + found.model
     for name in _INPUT_ATTRIBUTES:
@@ -120,6 +128,7 @@ def fit(
     progress: Done | None = None,
     checkpoint: Checkpoint | None = None,
     held_in_memory: int = HELD_IN_MEMORY,
+    find_copies: bool = True,
 ) -> Learned:
     """Fit a recognizer to a stream.
 
@@ -129,11 +138,13 @@ def fit(
     1,000 classes: the representation of `OpenWorldRecognizer` (whether to lift and to standardize, mean and
     scale), and tau of the recognizers based on class means, on samples that the metric was not learned from.
 
-    The other parameters are those of `learn`; the recognizer itself is not changed.
+    The other parameters are those of `learn`; the recognizer itself is not changed. Near copies are looked
+    for only in a stream that is fitted at once.
     """
     _require_labels(stream)
     if stream.n_bytes <= held_in_memory:
-        found = _fit_at_once(recognizer, stream, engine, progress)
+        find_copies = find_copies and _may_have_copies(stream, recognizer)
+        found = _fit_at_once(recognizer, stream, engine, progress, find_copies)
     else:
         found = _fit_in_parts(recognizer, stream, engine, progress, checkpoint)
     model = found.model
@@ -146,13 +157,36 @@ def fit(
     return found
 
 
-def _fit_at_once(recognizer: Any, stream: Stream, engine: Engine, progress: Done | None) -> Learned:
+def _fit_at_once(
+    recognizer: Any, stream: Stream, engine: Engine, progress: Done | None, find_copies: bool
+) -> Learned:
     batches = list(engine.map(_read, stream.parts, done=progress))
     whole = Batch.joined(batches)
     require_samples(stream, len(whole), whole.failures)
+    whole, n_copies = _with_copies(whole) if find_copies else (whole, 0)
     model = clone(recognizer).fit(whole.X, whole.y, **groups_of(whole, recognizer))
     failures = whole.failures
-    return Learned(model, len(whole), failures[:_FAILURES_KEPT], len(failures), whole.n_unlabeled, whole)
+    counts = len(failures), whole.n_unlabeled
+    return Learned(model, len(whole), failures[:_FAILURES_KEPT], *counts, whole, n_copies)
+
+
+def _may_have_copies(stream: Stream, recognizer: Any) -> bool:
+    """Return whether to look for near copies: among pictures, for a recognizer that takes groups."""
+    return stream.source is not None and stream.source.kind == "image" and takes_groups(recognizer)
+
+
+def _usual_distance(model: Any) -> float:
+    """Return the usual distance between two samples of a class that a model knows."""
+    samples, codes = model.reservoir_.samples(model.classes_, model.reservoir_.per_class)
+    return usual_distance(samples, codes)
+
+
+def _with_copies(batch: Batch, distance: float | None = None) -> tuple[Batch, int]:
+    """Return a batch with its near copies as groups, unless it has groups, and how many these are."""
+    if batch.groups is not None or batch.y is None or not len(batch):
+        return batch, 0
+    groups = near_copies(batch.X, batch.y, distance)
+    return (batch, 0) if groups is None else (replace(batch, groups=groups), int(np.sum(groups != "")))
 
 
 def _read(part: Any) -> Batch:
@@ -226,11 +260,13 @@ def _learn_parts(
     leave_out: float,
     progress: Done | None,
     checkpoint: Checkpoint | None,
+    distance: float | None = None,
 ) -> Learned:
     total, n_done = (checkpoint.load() if checkpoint is not None else None) or (None, 0)
     if total is not None and progress is not None:
         progress(sum(map(len, stream.parts[:n_done])))
-    for block in engine.sums(learn_part, stream.parts[n_done:], empty, leave_out, done=progress):
+    shared = empty, leave_out, distance
+    for block in engine.sums(learn_part, stream.parts[n_done:], *shared, done=progress):
         total = block if total is None else total + block
         n_done = min(n_done + PARTS_IN_A_SUM, len(stream.parts))
         if checkpoint is not None and n_done < len(stream.parts):
@@ -239,14 +275,21 @@ def _learn_parts(
     return total
 
 
-def learn_part(part: Any, empty: Any, leave_out: float) -> Learned:
-    """Learn the samples of one part, except the share that is held out."""
+def learn_part(part: Any, empty: Any, leave_out: float, distance: float | None = None) -> Learned:
+    """Learn the samples of one part, except the share that is held out.
+
+    With the usual distance between two samples of a class, near copies in the part become groups.
+    """
     model = empty.without_classes()
     # With a fixed metric, class means are projected once per part instead of once per batch.
     sums = ClassStatistics("none") if getattr(model, "metric_is_frozen", False) else None
-    n_samples, n_unlabeled = 0, 0
+    n_samples, n_unlabeled, n_copies = 0, 0, 0
     failures: list[tuple[str, str]] = []
-    for read in read_ahead(part.batches()):
+    batches = read_ahead(part.batches())
+    if distance is not None:
+        whole, n_copies = _with_copies(Batch.joined(list(batches)), distance)
+        batches = iter([whole])
+    for read in batches:
         batch = read.take(~is_chosen(read.rows, leave_out)) if leave_out else read
         groups = groups_of(batch, model)
         if len(batch) and sums is None:
@@ -258,7 +301,8 @@ def learn_part(part: Any, empty: Any, leave_out: float) -> Learned:
         n_unlabeled += batch.n_unlabeled
     if sums is not None:
         model.learn_statistics(sums)
-    return Learned(model, n_samples, failures[:_FAILURES_KEPT], len(failures), n_unlabeled)
+    counts = len(failures), n_unlabeled
+    return Learned(model, n_samples, failures[:_FAILURES_KEPT], *counts, n_copies=n_copies)
 
 
 def _statistics_of(part: Any, scatter: ScatterKind) -> ClassStatistics:

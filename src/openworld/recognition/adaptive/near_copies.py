@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
-from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import radius_neighbors_graph
-from sklearn.preprocessing import normalize
+from scipy.spatial.distance import pdist
 
+from openworld.recognition.adaptive.metric import unit
 from openworld.recognition.adaptive.reservoir import row_hashes
 
 NEAR = 0.5  # of the usual distance between two samples of a class
@@ -37,7 +36,9 @@ def near_copies(X: ArrayLike, y: ArrayLike, distance: float | None = None) -> ND
     groups : array of str of shape (n,), or None
         For `OpenWorldRecognizer.fit`; "" for a sample without a near copy.
     """
-    samples, labels = normalize(np.asarray(X, dtype=np.float64)), np.asarray(y)
+    from sklearn.neighbors import radius_neighbors_graph  # loads much that nothing else here needs
+
+    samples, labels = unit(np.asarray(X, dtype=np.float64)), np.asarray(y)
     distance = usual_distance(samples, labels) if distance is None else distance
     groups, hashes = np.full(len(samples), "", dtype="U16"), row_hashes(samples)
     for label in np.unique(labels):
@@ -53,11 +54,11 @@ def near_copies(X: ArrayLike, y: ArrayLike, distance: float | None = None) -> ND
 
 def usual_distance(X: ArrayLike, y: ArrayLike) -> float:
     """Return the median over the classes of the median distance between the directions of two samples."""
-    samples, labels = normalize(np.asarray(X, dtype=np.float64)), np.asarray(y)
+    samples, labels = unit(np.asarray(X, dtype=np.float64)), np.asarray(y)
     medians = []
     for label in np.unique(labels):
         of_class = np.flatnonzero(labels == label)
         some = samples[of_class[:: -(-len(of_class) // _MOST_COMPARED)]]
         if len(some) > 1:
-            medians.append(np.median(pairwise_distances(some)[np.triu_indices(len(some), 1)]))
+            medians.append(np.median(pdist(some)))
     return float(np.median(medians)) if medians else 0.0
