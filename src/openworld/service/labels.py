@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from openworld.recognition import is_adjustable
 from openworld.service.event_log import EventLog
@@ -37,7 +37,6 @@ from openworld.store import clusters, events, samples
 from openworld.store.labels import count_states, labeled_with
 from openworld.store.records import ClassDistance, Sample, SampleContent
 from openworld.store.samples import NewSample, Verdict
-from openworld.store.tables import clusters as cluster_rows
 
 
 @dataclass(frozen=True)
@@ -154,11 +153,9 @@ class Labels:
             return self.label(ids, label, who)
 
     def _why_empty(self, cluster_id: int) -> str:
-        with self._database.read() as connection:  # the rows of empty clusters stay
-            existed = connection.execute(
-                select(cluster_rows.c.id).where(cluster_rows.c.id == cluster_id)
-            ).first()
-        if existed is None:
+        with self._database.read() as connection:
+            existed = clusters.ever_existed(connection, cluster_id)
+        if not existed:
             return f"There is no cluster {cluster_id}."
         return f"Nothing is left in cluster {cluster_id}: others labeled or dismissed it."
 

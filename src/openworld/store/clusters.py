@@ -30,6 +30,13 @@ def cluster(connection: Connection, cluster_id: int) -> PoolCluster | None:
     return None if row is None else _cluster(row)
 
 
+def ever_existed(connection: Connection, cluster_id: int) -> bool:
+    """Return whether there is or was a cluster: the rows of empty ones stay."""
+    if abs(cluster_id) > LARGEST_ID:
+        return False
+    return connection.execute(select(clusters.c.id).where(clusters.c.id == cluster_id)).first() is not None
+
+
 def _select(*conditions: ColumnElement[bool]) -> Any:
     """Select clusters with their sizes; the index alone suffices to count."""
     sizes = (
