@@ -201,3 +201,56 @@ def test_copies_of_samples_are_pointed_out(run: Any, table: pd.DataFrame, tmp_pa
     assert "name groups of copies with --group-column" in warning
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.ow", "--group-column", "burst")
     assert "exact copy" not in run.message
+
+
+def write_bursts(folder: Path, names: str, n_bursts: int, n_copies: int, seed: int = 0) -> None:
+    """Write pictures of classes that vary from burst to burst, in bursts of pictures that hardly vary."""
+    random = np.random.default_rng(seed)
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        pattern = np.random.default_rng(ord(name)).uniform(0, 255, (16, 16))
+        for burst in range(n_bursts):
+            scene = 0.6 * pattern + 0.4 * random.uniform(0, 255, (16, 16))
+            for i in range(n_copies):
+                pixels = np.clip(scene + random.normal(0, 3, (16, 16)), 0, 255).astype(np.uint8)
+                Image.fromarray(pixels).save(folder / name / f"{burst}-{i}.png")
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_bursts_count_as_one_picture(run: Any, tmp_path: Path) -> None:
+    """Without that hardly any new picture is recognized, and the self-check promises that all are."""
+    write_bursts(tmp_path / "photos", "abcdefgh", 4, 5)
+    write_bursts(tmp_path / "new", "abcdefgh", 6, 1, seed=1)
+    write_bursts(tmp_path / "more", "x", 1, 8, seed=2)
+    write_bursts(tmp_path / "later", "x", 12, 1, seed=3)
+    right, found = {}, {}
+    for option in ("--find-copies", "--no-find-copies"):
+        model = tmp_path / "m.ow"
+        photos = ("fit", tmp_path / "photos", "-o", model, "--extractor", "pixels", "--json")
+        found[option] = json.loads(run(*photos, option))
+        run("learn", model, tmp_path / "more", option)
+        assert ("8 pictures have near copies in the class" in run.message) == (option == "--find-copies")
+        for name in ("new", "later"):
+            answers = json.loads(run("recognize", model, tmp_path / name, "--json"))
+            right[option, name] = np.mean([one["answer"] == one["name"].split("/")[0] for one in answers])
+    assert found["--find-copies"]["near_copies"] == 160
+    assert found["--no-find-copies"]["near_copies"] == 0
+    assert found["--no-find-copies"]["check"]["right"] > 0.95
+    for name in ("new", "later"):
+        assert right["--find-copies", name] > right["--no-find-copies", name] + 0.2
+    run("fit", tmp_path / "photos", "-o", tmp_path / "m.ow", "--extractor", "pixels", "--no-check")
+    assert "160 pictures have near copies in the class" in run.message
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_named_groups_come_before_those_that_are_found(run: Any, tmp_path: Path) -> None:
+    write_bursts(tmp_path / "photos", "abc", 3, 4)
+    for picture in sorted((tmp_path / "photos").rglob("*.png")):
+        (picture.parent / picture.name[0]).mkdir(exist_ok=True)
+        picture.rename(picture.parent / picture.name[0] / picture.name)
+    options = ("-o", tmp_path / "m.ow", "--extractor", "pixels", "--no-check", "--json")
+    summary = json.loads(run("fit", tmp_path / "photos", *options, "--group-column", "folder"))
+    assert summary["near_copies"] == 0
+    groups = openworld.load(tmp_path / "m.ow").reservoir_.groups(np.array(["a"]))
+    assert groups is not None
+    assert len(set(groups.tolist())) == 3
