@@ -25,11 +25,12 @@ from benchmarks.speed.measure import real_data
 from openworld import OpenWorldRecognizer
 from openworld.features import HOG, load_extractor
 from openworld.features.decode import decode
+from openworld.recognition import near_copies, usual_distance
 
 SEEDS = (100, 101, 102)
 N_NEW, BURST = 10, 10
 TESTED = 12  # samples of each class
-SETTINGS = ("one of each group", "with copies", "with copies, as groups")
+SETTINGS = ("one of each group", "with copies", "with copies, as groups", "with copies, groups found")
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,8 @@ def measure(samples: Samples, seed: int, n_groups: int, n_copies: int) -> Iterat
         if setting != SETTINGS[0]:
             some = some_new = slice(None)
         given, given_new = (groups, groups_new) if setting == SETTINGS[2] else (None, None)
+        if setting == SETTINGS[3]:
+            given, given_new = near_copies(X, y), near_copies(X_new, y_new, usual_distance(X, y))
         model = OpenWorldRecognizer().fit(X[some], y[some], groups=given)
         promised, answers = model.calibration_.error, model.predict(X_test)
         right = np.mean((answers == y_test)[np.isin(y_test, known)])

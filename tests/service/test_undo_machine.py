@@ -15,11 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from numpy.typing import NDArray
 
 from openworld import EuclideanMetric, NearestNonOutlier, OpenWorldRecognizer
+from openworld.distributed import takes_groups
 from openworld.model_file.documents import describe
 from openworld.service.settings import WorldSettings
 from openworld.service.validation import Conflict, NotFound, Refused
 from openworld.service.world import World
 from openworld.service.world_event import EventOutcome
+from openworld.store.records import SampleContent
 
 pytestmark = pytest.mark.filterwarnings("ignore:Too little to calibrate with")  # all classes but one may go
 
@@ -55,7 +57,7 @@ class UndoMachine(RuleBasedStateMachine):
         self.lists: list[list[tuple[int, Action]]] = [[]]  # of each version
         self.seed = 0
         for thing, label in ((3, "d"), (4, "e"), (0, "a")):
-            self.learn(thing, label, "ann")
+            self.learn(thing, label, "ann", None)
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
@@ -76,8 +78,9 @@ class UndoMachine(RuleBasedStateMachine):
 
     def _do(self, action: Action, who: str) -> EventOutcome:
         match action:
-            case ("learn", (X, label)):
-                return self.world.labels.learn(X, [label] * len(X), who)
+            case ("learn", (X, label, group)):
+                items = [SampleContent(group=group)] * len(X)
+                return self.world.labels.learn(X, [label] * len(X), who, items)
             case ("rename", (old, new)):
                 return self.world.classes.rename(old, new, who)
             case ("merge", (labels, into)):
@@ -85,11 +88,11 @@ class UndoMachine(RuleBasedStateMachine):
             case (_, label):
                 return self.world.classes.forget(label, who)
 
-    @rule(thing=st.integers(0, 7), label=LABELS, who=WHO)
-    def learn(self, thing: int, label: str, who: str) -> None:
+    @rule(thing=st.integers(0, 7), label=LABELS, who=WHO, group=st.sampled_from([None, "x", "y"]))
+    def learn(self, thing: int, label: str, who: str, group: str | None) -> None:
         self.seed += 1
         X = CENTERS[thing] + np.random.default_rng(self.seed).normal(size=(2, 3))
-        self._try(("learn", (X.astype(np.float32), label)), who)
+        self._try(("learn", (X.astype(np.float32), label, group)), who)
 
     @rule(old=LABELS, new=LABELS, who=WHO)
     def rename(self, old: str, new: str, who: str) -> None:
@@ -176,7 +179,7 @@ def _state(model: Any) -> tuple[str, dict[str, bytes]]:
 
 def _fold_labels(labels: dict[bytes, str], action: Action) -> None:
     match action:
-        case ("learn", (X, label)):
+        case ("learn", (X, label, _)):
             labels.update({x.tobytes(): label for x in X})
         case ("rename", (old, new)):
             labels.update({x: new for x, label in labels.items() if label == old})
@@ -196,8 +199,9 @@ def _model(kind: str, actions: list[tuple[int, Action]]) -> Any:
 
 def _teach(model: Any, action: Action) -> NDArray[Any]:
     match action:
-        case ("learn", (X, label)):
-            model.partial_fit(X, [label] * len(X))
+        case ("learn", (X, label, group)):
+            groups = {"groups": [group] * len(X)} if takes_groups(model) else {}
+            model.partial_fit(X, [label] * len(X), **groups)
         case ("rename", (old, new)):
             model.rename_class(old, new)
         case ("merge", (labels, into)):

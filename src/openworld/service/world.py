@@ -115,7 +115,7 @@ class World:
         ----------
         X : array of shape (n, D)
         items : sequence of n SampleContent, optional
-            Text, source and thumbnail of each sample.
+            Text, source, pictures and group of each sample.
         remember : bool, default=True
             Store the unknown samples, and the share of recognized ones that the settings ask for. The same
             content again gets the same `sample_id`.
