@@ -56,6 +56,7 @@ class Site:
     world: World
     service: Any
     shapes: dict[str, Any] = field(default_factory=lambda: _shapes)
+    tabs: list[Tab] = field(default_factory=list)
 
     def stream(self, seed: int) -> dict[str, list[int]]:
         """Send new unknown shapes and have them clustered; return their ids."""
@@ -109,9 +110,12 @@ class serving:
         )
         self._thread.start()
         url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        return Site(url, self._world, app.state.service)
+        self._site = Site(url, self._world, app.state.service)
+        return self._site
 
     def __exit__(self, *_: object) -> None:
+        for tab in self._site.tabs:  # an open page would ask a server that is gone
+            tab.context.close()
         self._server.should_exit = True
         closer = threading.Thread(target=self._close)
         closer.start()  # while the next test begins
@@ -174,6 +178,7 @@ def tabs(browser: Browser) -> Iterator[Callable[..., Tab]]:
         context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
         tab = Tab(context, site.url)
         opened.append(tab)
+        site.tabs.append(tab)
         if name is not None:
             tab.open("/login").get_by_label("Your name").fill(name)
             tab.page.keyboard.press("Enter")
