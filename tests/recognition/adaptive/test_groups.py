@@ -1,6 +1,7 @@
 """Groups of near copies: what calibration and the score make of them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,6 +169,8 @@ def test_hashes_of_groups():
     assert hashes[3] == ALONE
     np.testing.assert_array_equal(group_hashes([1, 2], range(2)), group_hashes(["1", "2"], range(2)))
     np.testing.assert_array_equal(group_hashes(["a", "b"], range(2), [2, 1]), hashes[[0, 0, 1]])
+    for missing in (pd.Series(["a", None], dtype="string"), pd.Series([1, None], dtype="Int64"), [1, np.nan]):
+        assert [one == ALONE for one in group_hashes(missing, range(2))] == [False, True]
 
 
 def test_the_share_of_a_group_is_estimated_without_bias():

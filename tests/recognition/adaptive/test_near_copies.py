@@ -1,5 +1,7 @@
 """Near copies, found by their distances: bursts made here, and real letters, which have none."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -63,6 +65,18 @@ def test_a_class_of_one_burst_is_found_by_the_distance_in_other_classes():
     assert found[0]
 
 
+@pytest.mark.parametrize("at_once", [1, 1000, 10**7])
+def test_a_class_is_compared_in_pieces(monkeypatch, at_once):
+    X, y, groups = bursts(n_groups=3, n_copies=30)
+    order = np.random.default_rng(0).permutation(len(X))
+    module = sys.modules["openworld.recognition.adaptive.near_copies"]
+    monkeypatch.setattr(module, "_PAIRS_AT_ONCE", at_once)
+    assert adjusted_rand_score(near_copies(X[order], y[order]), groups[order]) == 1
+    chain = np.deg2rad(np.arange(0, 90, 3))[::-1]  # each near the next one, and so all together
+    X, y = np.c_[np.cos(chain), np.sin(chain)], np.zeros(len(chain))
+    assert len(set(near_copies(X, y, distance=0.2))) == 1
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 99), scale=st.floats(0.01, 100))
 def test_neither_order_nor_length_matters(seed, scale):
@@ -71,6 +85,7 @@ def test_neither_order_nor_length_matters(seed, scale):
     distance = usual_distance(X, y)
     found = near_copies(X, y, distance)
     np.testing.assert_array_equal(near_copies(X[order], y[order], distance), found[order])
+    np.testing.assert_array_equal(near_copies(np.asfortranarray(X), y, distance), found)
     assert adjusted_rand_score(near_copies(scale * X, y, distance), found) == 1
 
 
@@ -88,6 +103,7 @@ def test_the_usual_distance_is_a_median_of_medians():
     X, y = np.c_[np.cos(angles), np.sin(angles)], np.repeat([0, 1, 2], 2)
     assert usual_distance(X, y) == pytest.approx(2 * np.sin(np.deg2rad(10)))
     assert usual_distance(X[:1], y[:1]) == 0
+    assert usual_distance([], []) == 0
     assert near_copies(X[:1], y[:1]) is None
 
 

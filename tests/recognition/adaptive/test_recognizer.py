@@ -1033,5 +1033,5 @@ def test_one_class_has_a_threshold_between_it_and_known_unknowns():
 
 
 def test_nothing_but_unknowns_cannot_be_fitted():
-    with pytest.raises(ValueError, match="at least 2 samples"):
+    with pytest.raises(ValueError, match="at least 2 samples to start with; got no sample of a class"):
         OpenWorldRecognizer(learn_unknowns=True).fit(X, np.full(len(X), -1))

@@ -18,6 +18,7 @@ Hashes = NDArray[np.uint64]
 Codes = NDArray[np.intp]
 
 ALONE = 0  # the hash of a sample that is a group of its own
+_NO_GROUP = {"", "None", "nan", "NaT", "<NA>"}
 
 
 def group_hashes(groups: ArrayLike | None, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Hashes:
@@ -40,7 +41,7 @@ def group_hashes(groups: ArrayLike | None, y: ArrayLike, sample_weight: ArrayLik
 
 
 def _hash(name: str) -> int:
-    if name in ("", "None", "nan"):
+    if name in _NO_GROUP:
         return ALONE
     digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return max(int.from_bytes(digest, "little"), ALONE + 1)

@@ -201,7 +201,8 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
             check_range(samples)
             batch = TrainingBatch.split(self, samples, labels, group_hashes(groups, y, sample_weight))
             if len(batch.samples) < 2:
-                raise ValueError("OpenWorldRecognizer needs at least 2 samples to start with; got 1 sample.")
+                n = "no sample of a class" if not len(batch.samples) else "1 sample"
+                raise ValueError(f"OpenWorldRecognizer needs at least 2 samples to start with; got {n}.")
             with one_blas_thread() if samples.size <= _FEW_VALUES else nullcontext():
                 self._learn_starting_classes(batch)
         return self
