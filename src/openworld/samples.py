@@ -212,6 +212,7 @@ class ItemPart:
         Whether items of the stream may have a group.
     extraction : Extraction
     source : _SharedSource
+        Shown as the columns, which tell parts of other labels, texts or groups apart.
     """
 
     path: str
@@ -223,7 +224,7 @@ class ItemPart:
     need_labels: bool
     grouped: bool
     extraction: Extraction = field(repr=False)
-    source: _SharedSource = field(repr=False)
+    source: _SharedSource
     side_by_side: ClassVar[bool] = False  # extraction of one part uses all cores
 
     def __len__(self) -> int:
@@ -246,7 +247,7 @@ class ItemPart:
         numbered = [(self.start + i, item) for i, item in enumerate(self._items()) if wanted[i]]
         usable = [one for one in numbered if one[1].label is not None or not self.need_labels]
         n_unlabeled = len(numbered) - len(usable)
-        chosen = _extractor(self.extractor, self.source.chosen)
+        chosen = self.source.chosen or _load_again(self.extractor)
         done = 0
         with FeatureCache() as kept:
             found = extract_batches(
@@ -305,6 +306,9 @@ class _SharedSource:
         self.chosen: Extractor | None = None
         self.token = uuid4().hex  # unique, so that a worker lists a changed folder again
 
+    def __repr__(self) -> str:
+        return repr(self.columns)
+
     def opened(self) -> Source:
         """Return the source."""
         if self.source is None:
@@ -322,10 +326,6 @@ def _open_again(path: str, columns: Columns, token: str) -> Source:
     source = as_source(path, columns=columns)
     assert source is not None  # the stream was opened from a source
     return source
-
-
-def _extractor(identity: tuple[tuple[str, str], ...], chosen: Extractor | None) -> Extractor:
-    return chosen if chosen is not None else _load_again(identity)
 
 
 @lru_cache(maxsize=2)

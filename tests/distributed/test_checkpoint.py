@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from openworld import NCMMetric, NearestNonOutlier, OpenWorldRecognizer
+from openworld.data.columns import Columns
 from openworld.data.stream import Stream
 from openworld.distributed import Checkpoint, fit, learn
+from openworld.distributed.checkpoint import fingerprint
 from openworld.distributed.engine import PARTS_IN_A_SUM
-from openworld.samples import Extraction
+from openworld.samples import Extraction, open_samples
 
 Data = tuple[np.ndarray, np.ndarray]
 PIXELS = Extraction("pixels")
@@ -55,5 +57,15 @@ def test_a_state_of_other_data_is_not_used(tmp_path: Path, stream: Stream, data:
     learned = learn(model, stream, checkpoint=Checkpoint(tmp_path / "progress", stream, model))
     assert Checkpoint(tmp_path / "progress", stream, model).load() is not None
     assert Checkpoint(tmp_path / "progress", stream, learned.model).load() is None  # another model
+    assert Checkpoint(tmp_path / "progress", stream, model, find_copies=True).load() is None
     np.save(tmp_path / "x.npy", data[0][::-1].copy())
     assert Checkpoint(tmp_path / "progress", stream, model).load() is None  # another file
+
+
+def test_a_state_of_other_columns_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text("text,label,template,topic\nbuy tea,a,1,x\nhello,b,2,x\n")
+    keys = [
+        fingerprint(open_samples(tmp_path / "q.csv", columns=columns, extraction=Extraction("ngrams")))
+        for columns in (Columns(text="text", group=group) for group in ("template", "template", "topic"))
+    ]
+    assert keys[0] == keys[1] != keys[2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -145,8 +144,7 @@ def fit(
         columns=as_columns(label_column, feature_columns, text_column, id_column, missing, group_column),
         need_labels=True,
     )
-    work = partial(fit_to, find_copies=find_copies)
-    learned = learn_to_file(work, unfitted, stream, output, dask=dask, cache=cache)
+    learned = learn_to_file(fit_to, unfitted, stream, output, dask=dask, cache=cache, find_copies=find_copies)
     checked = FitReport(unfitted, stream, learned) if check or report is not None else None
     if checked is not None:
         learned.model.self_check_ = " ".join(checked.figures())

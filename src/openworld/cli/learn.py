@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,8 +102,9 @@ def learn(
         label=label,
         need_labels=True,
     )
-    work = partial(learn_from, find_copies=find_copies)
-    learned = learn_to_file(work, recognizer, stream, target, dask=dask, cache=cache)
+    learned = learn_to_file(
+        learn_from, recognizer, stream, target, dask=dask, cache=cache, find_copies=find_copies
+    )
     repeats = learned.repeats or Repeats()
     before, known = recognizer.classes_.tolist(), learned.model.classes_.tolist()
     new = [name for name in known if name not in set(before)]

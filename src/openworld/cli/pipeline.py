@@ -124,6 +124,7 @@ def learn_to_file(
     *,
     dask: str | None,
     cache: bool,
+    find_copies: bool,
 ) -> Learned:
     """Fit or extend a recognizer and write it; partial results are saved beside the target.
 
@@ -139,18 +140,27 @@ def learn_to_file(
         The address of a cluster.
     cache : bool
         Whether features are cached, so that an interrupted command can continue.
+    find_copies : bool
+        Whether to look for near copies among pictures.
     """
     from openworld.distributed import Checkpoint, connect
     from openworld.model_file import save
 
-    checkpoint = Checkpoint(Path(f"{target}.progress"), stream, recognizer)
+    checkpoint = Checkpoint(Path(f"{target}.progress"), stream, recognizer, find_copies=find_copies)
     with (
         shown(stream, "Learning", kept_in=checkpoint.folder, cache=cache) as progress,
         connect(dask) as engine,
     ):
         shown_recognizer = _showing_steps(recognizer, progress)
         with _advice_for_the_command_line():
-            learned = work(shown_recognizer, stream, engine, progress=progress.advance, checkpoint=checkpoint)
+            learned = work(
+                shown_recognizer,
+                stream,
+                engine,
+                progress=progress.advance,
+                checkpoint=checkpoint,
+                find_copies=find_copies,
+            )
     save(learned.model, target)
     checkpoint.remove()
     return learned

@@ -44,12 +44,17 @@ class Checkpoint:
     stream : Stream
     model : recognizer
         The recognizer to fit or to extend. A checkpoint of another stream or model is ignored.
+    settings : other values, optional
+        What else determines the result. A checkpoint with other settings is ignored.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], stream: Stream, model: Any) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], stream: Stream, model: Any, **settings: object
+    ) -> None:
         self.folder = Path(folder)
         fitted = hasattr(model, "without_classes") and model.__sklearn_is_fitted__()
-        self.key = fingerprint(stream, model_digest(dumps(model)) if fitted else repr(_plain(model)))
+        digest = model_digest(dumps(model)) if fitted else repr(_plain(model))
+        self.key = fingerprint(stream, digest, settings)
 
     def load(self) -> tuple[Learned, int] | None:
         """Return what was learned and from how many parts, or None."""
