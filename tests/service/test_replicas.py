@@ -157,6 +157,19 @@ def test_events_that_undo_each_other_are_followed_too(
     assert state_of(models[0]) == state_of(models[1])
 
 
+def test_the_history_names_what_was_undone_before_the_log_has_followed(
+    worlds: list[World], things: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, _ = worlds
+    monkeypatch.setattr(second.event_log, "follow", lambda: None)
+    first.labels.learn(things(6, 3), ["cup"] * 3, "ann")
+    first.history.undo("ann")
+    first.history.redo("ann")
+    assert second.event_log.headers == []
+    originals = second.history.originals(second.history.events())
+    assert {event_id: event.kind for event_id, event in originals.items()} == {2: "learn", 3: "learn"}
+
+
 def test_a_server_that_waits_to_append_still_follows(worlds: list[World], things: Draw) -> None:
     """Another server may hold the lock for long: meanwhile requests here are answered by the newest model."""
     first, second, _ = worlds

@@ -118,12 +118,10 @@ class History:
 
     def originals(self, found: Iterable[HistoryEvent]) -> dict[int, HistoryEvent]:
         """Return, for each undo and redo among some events, the event that it undid or redid."""
-        about = {
-            event.id: self._log.header(event.undoes).undoes or event.undoes
-            for event in found
-            if event.undoes is not None
-        }
-        with self._database.read() as connection:
+        about = {event.id: event.undoes for event in found if event.undoes is not None}
+        with self._database.read() as connection:  # the log may not have the newest events of other servers
+            undone = {one.id: one for one in events.read(connection, sorted(set(about.values())))}
+            about = {event_id: undone[target].undoes or target for event_id, target in about.items()}
             records = events.read(connection, sorted(set(about.values())))
             originals = {event.id: event for event in self._as_results(records)}
         return {event_id: originals[original] for event_id, original in about.items()}
