@@ -154,6 +154,14 @@ def test_pictures_are_a_stream(pictures: Path, tmp_path: Path) -> None:
     )
 
 
+def test_a_model_without_classes_learns_pictures(pictures: Path) -> None:
+    stream = open_samples(pictures, extraction=Extraction("pixels"), need_labels=True)
+    model = fit(OpenWorldRecognizer(n_lifted=0), stream).model
+    learned = learn(model.without_classes(), stream)
+    assert learned.model.classes_.tolist() == model.classes_.tolist()
+    assert learned.n_samples == 24
+
+
 class GroupsSeen(BaseEstimator):
     """A recognizer that only remembers which group each sample was learned with."""
 

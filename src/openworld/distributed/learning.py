@@ -176,9 +176,9 @@ def _may_have_copies(stream: Stream, recognizer: Any) -> bool:
 
 
 def _usual_distance(model: Any) -> float:
-    """Return the usual distance between two samples of a class that a model knows."""
+    """Return the usual distance between two samples of a class that a model knows; 0 if it knows none."""
     samples, codes = model.reservoir_.samples(model.classes_, model.reservoir_.per_class)
-    return usual_distance(samples, codes)
+    return usual_distance(samples, codes) if len(samples) else 0.0
 
 
 def _with_copies(batch: Batch, distance: float | None = None) -> tuple[Batch, int]:
@@ -237,17 +237,15 @@ def _require_labels(stream: Stream) -> None:
 
 def _prepared(recognizer: Any, stream: Stream, engine: Engine, counts: Counter[Any], share: float) -> Any:
     """Return the recognizer without classes, with everything that learning the parts does not change."""
+    drawn = draw(stream, engine, counts)
     if share == 0.0:
-        drawn = draw(stream, engine, counts)
         return clone(recognizer).fit(drawn.X, drawn.y, **groups_of(drawn, recognizer)).without_classes()
     metric = NCMMetric() if recognizer.metric is None else clone(recognizer.metric)
     if isinstance(metric, NCMMetric):
         metric = fit_metric(metric, stream, engine)
     else:
-        drawn = draw(stream, engine, counts)
         metric = metric.fit(drawn.X, drawn.y)
     model = clone(recognizer).set_params(metric=FrozenEstimator(metric))
-    drawn = draw(stream, engine, counts)
     model.fit(drawn.X, drawn.y)
     model.metric, model.metric_ = recognizer.metric, metric
     return model.without_classes()
