@@ -5,6 +5,7 @@ import inspect
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import fields
 from time import sleep
 from unittest.mock import ANY
 
@@ -17,6 +18,7 @@ from openworld import EuclideanMetric, NearestNonOutlier
 from openworld.client import AsyncClient, Client, ServiceError
 from openworld.client.calls import endpoint
 from openworld.client.endpoints import Endpoints
+from openworld.client.records import Outcome
 
 X = np.array([[0.0, 0.0], [0.2, 0.0], [9.0, 0.0], [9.2, 0.0]], dtype=np.float32)
 FAR = np.array([[0.0, 50.0], [0.1, 50.0]], dtype=np.float32)
@@ -224,6 +226,12 @@ def test_every_endpoint_is_documented():
     assert len(endpoints) > 20
     for value in endpoints.values():
         assert inspect.getdoc(value)
+
+
+def test_outcomes_have_the_fields_of_the_service():
+    from openworld.service.world_event import EventOutcome
+
+    assert list(Outcome.__annotations__) == [field.name for field in fields(EventOutcome)]
 
 
 def test_methods_show_their_signature():

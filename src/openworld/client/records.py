@@ -39,7 +39,10 @@ class Recognized(TypedDict):
 
 
 class Outcome(TypedDict):
-    """The outcome of an event; `event_id` is None where there was nothing to do."""
+    """The outcome of an event; `event_id` is None where there was nothing to do.
+
+    `new_version` says whether the event made the version of the model.
+    """
 
     event_id: int | None
     kind: str
@@ -47,6 +50,7 @@ class Outcome(TypedDict):
     samples: int
     added: list[str]
     removed: list[str]
+    new_version: bool
 
 
 class Page(TypedDict):
