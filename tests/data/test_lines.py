@@ -159,7 +159,7 @@ def test_groups_that_are_not_there(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"Did you mean --group-column template\?"):
             open_source(path, columns=Columns(group="templat"))
     sentences = write(tmp_path / "q.txt", "buy tea\nhello\n")
-    with pytest.raises(DataError, match=r'q\.txt: a \.txt file has no columns .* and a column "template"'):
+    with pytest.raises(DataError, match=r'q\.txt: a \.txt file has no columns, .* and a column "template"'):
         open_source(sentences, columns=Columns(group="template"))
 
 

@@ -314,7 +314,7 @@ def test_groups_that_are_not_there(tmp_path: Path) -> None:
             r"array 'groups' must have one group for each of 3 samples, but its shape is \(3, 2\)",
         ),
         ("t.npz", "group", "no array named 'group'; the file has X, y, groups"),
-        ("x.npy", "groups", r"no named columns\. .* and groups for --group-column groups"),
+        ("x.npy", "groups", r"no named columns\. .* Use --group-column groups"),
         ("t.csv", "vidio", r'no column named "vidio"\. .* Did you mean --group-column video\?'),
     ]:
         with pytest.raises(DataError, match=words):

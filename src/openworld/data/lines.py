@@ -147,13 +147,18 @@ def _json_lines(path: Path, columns: Columns) -> Source:
     return listed_items(str(path), "text", items)
 
 
-def _plain(path: Path, columns: Columns) -> Source:
-    """Return the listed pictures if most of the first lines are files, else one sentence per line."""
+def refuse_groups(path: Path, columns: Columns) -> None:
+    """Raise DataError if the user named a group column: a .txt file has no columns."""
     if columns.group is not None:
         raise DataError(
-            f"{path}: a .txt file has no columns for --group-column. Use a .csv file with a column text or "
-            f'path, and a column "{columns.group}".'
+            f"{path}: a .txt file has no columns, so its lines have no groups. Use a .csv file with a column "
+            f'text or path, and a column "{columns.group}".'
         )
+
+
+def _plain(path: Path, columns: Columns) -> Source:
+    """Return the listed pictures if most of the first lines are files, else one sentence per line."""
+    refuse_groups(path, columns)
     numbered = [(number, line.strip()) for number, line in _numbered(path)]
     looked_at = numbered[:_LOOKED_AT]
     if sum(_is_file(path.parent / line) for _, line in looked_at) * 2 > len(looked_at):

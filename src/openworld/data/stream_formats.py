@@ -305,8 +305,8 @@ class _Npy:
         )  # those of a model are taken by position
         if named or (columns.label, columns.id, columns.group) != (None, None, None):
             raise DataError(
-                f"{path}: a .npy file has no named columns. Its labels are in {path.removesuffix('.npy')}"
-                ".labels.npy; or use .npz with arrays X and y, and groups for --group-column groups."
+                f"{path}: a .npy file has no named columns. Its labels are in NAME.labels.npy beside it. A "
+                ".npz file can have arrays X, y and groups. Use --group-column groups for the latter."
             )
         with open_file(path) as file:
             shape, dtype, _, _ = _header(path, file)

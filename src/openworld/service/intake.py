@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from openworld.data import label_studio, parquet_items, picture_files
 from openworld.data.columns import Columns
 from openworld.data.errors import DataError
-from openworld.data.lines import text_item
+from openworld.data.lines import refuse_groups, text_item
 from openworld.data.sources import Item, Source, listed_items, open_source
 from openworld.data.stream import Batch, Stream
 from openworld.data.streams import open_stream
@@ -319,7 +319,7 @@ def _open(path: Path, name: str, columns: Columns) -> Source | Stream:
         return listed_items(name, "image", [Item(name, None, path.read_bytes)])
     if kind == ".txt":  # each line is a text; `open_source` would try the lines as file names
         lines = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
-        columns.group_of(path, [])  # likewise
+        refuse_groups(path, columns)
         texts = [text_item(line, None, f"line {n}") for n, line in enumerate(lines, 1) if line.strip()]
         return listed_items(str(path), "text", texts)
     if kind == ".json":

@@ -171,8 +171,18 @@ def test_groups_are_folders_or_columns(serving: Any, starting: Any) -> None:
         (refused,) = send(client, ("one.png", picture(120)), group_column="video")[-1]["refusals"]
         assert "no columns" in refused["reason"]
         (refused,) = send(client, ("t.txt", "text"), group_column="video")[-1]["refusals"]
-        assert 'no column named "video"' in refused["reason"]
+        assert refused["reason"].startswith("a .txt file has no columns, so its lines have no groups. Use")
         (refused,) = send(client, ("t.csv", "text,vdeo\na,b"), group_column="video")[-1]["refusals"]
         assert refused["reason"] == 't.csv has no column named "video". Its columns are: text, vdeo.'
     assert {world.pool.get(i).group for i in range(1, 7)} == {"dark/mon", "dark/tue", "light/mon"}
     assert world.pool.count() == 0
+
+
+def test_the_reason_of_an_array_without_columns_has_no_option_and_no_path(
+    serving: Any, starting: Any, as_npy: Any
+) -> None:
+    with serving(starting(features=2)) as client:
+        (refused,) = send(client, ("x.npy", as_npy(np.zeros((3, 2)))), group_column="video")[-1]["refusals"]
+    assert refused["reason"].startswith("a .npy file has no named columns.")
+    assert "--" not in refused["reason"]
+    assert "/" not in refused["reason"]
