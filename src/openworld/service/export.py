@@ -49,15 +49,13 @@ def as_lines(world: World) -> Iterator[bytes]:
 def as_arrays(world: World) -> Iterator[bytes]:
     """Yield the labeled samples as a .npz file with X, y and ids, and groups if there are any."""
     found = list(world.pool.labeled())
-    groups = groups_of(sample.group for sample, _ in found)
-    more: dict[str, Any] = {"groups": np.array(groups)} if groups else {}
     file = io.BytesIO()
     np.savez(
         file,
         X=np.array([feature for _, feature in found]).reshape(len(found), world.model.n_features),
         y=np.array([sample.label for sample, _ in found], dtype=str),
         ids=np.array([sample.id for sample, _ in found], dtype=np.int64),
-        **more,
+        **_group_array(sample.group for sample, _ in found),
     )
     yield file.getvalue()
 
@@ -180,7 +178,13 @@ def _kinds(world: World) -> set[str]:
 
 
 def _has_groups(world: World) -> bool:
-    return bool(groups_of(sample.group for sample, _ in world.pool.labeled()))
+    return any(sample.group is not None for sample, _ in world.pool.labeled())
+
+
+def _group_array(groups: Iterable[str | None]) -> dict[str, Any]:
+    """Return groups as an array to write, none where no sample has one."""
+    names = groups_of(groups)
+    return {"groups": np.array(names)} if names else {}
 
 
 def _require_items(world: World, what: str) -> None:
@@ -311,10 +315,8 @@ def _labeled_lines(database: Path, output: Path) -> int:
 def _labeled_arrays(database: Path, output: Path) -> int:
     rows = _readable_labeled(database)
     ids = np.array([row["id"] for row in rows], dtype=np.int64)
-    groups = groups_of(row["group"] for row in rows)
-    more: dict[str, Any] = {"groups": np.array(groups)} if groups else {}
     X, y = np.array([row["feature"] for row in rows]), np.array([row["label"] for row in rows])
-    np.savez(output, X=X, y=y, ids=ids, **more)
+    np.savez(output, X=X, y=y, ids=ids, **_group_array(row["group"] for row in rows))
     return len(rows)
 
 

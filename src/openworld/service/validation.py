@@ -95,4 +95,5 @@ def check_items(items: Sequence[SampleContent]) -> None:
             check_text(item.text, "The text of a sample")
         if item.source is not None:
             check_text(item.source, "The source of a sample")
-        check_group(item.group)
+        if item.group is not None:
+            check_group(item.group)

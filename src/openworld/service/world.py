@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection
 
 from openworld import model_file
 from openworld.recognition import ColdStartRecognizer
@@ -42,7 +42,6 @@ from openworld.service.settings import WorldSettings
 from openworld.service.validation import Refused
 from openworld.store import Database, events
 from openworld.store.records import SampleContent
-from openworld.store.tables import versions
 
 
 class World:
@@ -165,7 +164,7 @@ def _store_first_model(database: Database, data: bytes | None, alone: bool) -> N
                     "it, or use a new database for the new model."
                 )
             events.drop_snapshots(connection, histories)
-            connection.execute(delete(versions))
+            events.drop_versions(connection)
         if data is None or model is None:
             raise Refused(
                 "This database is new: give the model to start with, or start without one: --extractor "

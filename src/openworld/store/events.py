@@ -121,6 +121,11 @@ def add_version(
     )
 
 
+def drop_versions(connection: Connection) -> None:
+    """Delete all versions of the model."""
+    connection.execute(delete(versions))
+
+
 def version_list(connection: Connection, before: int | None = None, limit: int = 100) -> list[Version]:
     """Return versions, newest first."""
     query = select(versions).order_by(versions.c.id.desc()).limit(limit)

@@ -167,7 +167,9 @@ async def _samples(
         raise Refused("Give either the parameter group or groups in the body.")
     samples = body.texts if body.texts is not None else body.vectors or []
     check_batch(len(samples), service.settings.max_batch)
-    groups = [check_group(one) for one in body.groups or [group] * len(samples)]
+    groups = [check_group(group)] * len(samples)
+    if body.groups is not None:
+        groups = [check_group(one) for one in body.groups]
     if body.texts is not None:
         X, items = await run_in_threadpool(service.inputs.texts, body.texts, body.source)
         return X, _grouped(items, groups)
