@@ -118,8 +118,9 @@ def describe(model: OpenWorldRecognizer, exact: bool) -> tuple[Document, Arrays]
 def _describe_kept(model: OpenWorldRecognizer) -> Arrays:
     """Return the samples of no class, and the hashes of the groups of the others, where there are some."""
     unknowns = model.memory_.kept_unknowns()
-    groups = model.reservoir_.groups(np.array(model.statistics_.labels, dtype=object))
-    return pack_groups(groups) | ({"unknowns": unknowns} if len(unknowns) else {})
+    labels = np.array(model.statistics_.labels, dtype=object)
+    groups = pack_groups(model.reservoir_.groups(labels), model.reservoir_.times(labels))
+    return groups | ({"unknowns": unknowns} if len(unknowns) else {})
 
 
 def _map_follows(model: OpenWorldRecognizer) -> bool:
@@ -222,7 +223,7 @@ def _restore_starting(
     starting: ColdStartRecognizer = model.start(n_features)
     if labels:
         names = np.repeat(np.array(labels, dtype=object), counts.astype(np.intp))
-        starting.memory_.add(TrainingBatch(samples, names, unpack_groups(arrays, len(names))))
+        starting.memory_.add(TrainingBatch(samples, names, unpack_groups(arrays, len(names))[0]))
     return starting
 
 
@@ -324,7 +325,7 @@ def _restore_reservoir(
     samples = unpack_zeros(arrays, "reservoir", (int(of_class.sum()), n_features), dtype, _SAMPLE)
     reservoir = Reservoir(size, total, dtype)
     names = np.repeat(np.array(labels, dtype=object), of_class)
-    reservoir.add(samples, names, unpack_groups(arrays, len(names)))
+    reservoir.add(samples, names, *unpack_groups(arrays, len(names)))
     return reservoir
 
 

@@ -154,16 +154,23 @@ def unpack_zeros(
 # -- labels -------------------------------------------------------------------------------------------
 
 
-def pack_groups(hashes: NDArray[np.uint64] | None) -> Arrays:
-    """Return the hashes of the groups of samples as arrays to store, none if no sample has a group."""
-    return {} if hashes is None else {"groups": hashes.view(np.int64)}
+def pack_groups(hashes: NDArray[np.uint64] | None, times: NDArray[np.int64]) -> Arrays:
+    """Return the hashes of the groups of samples, and how often each came, as arrays to store.
+
+    There are none if no sample has a group.
+    """
+    return {} if hashes is None else {"groups": hashes.view(np.int64), "times": times}
 
 
-def unpack_groups(arrays: Arrays, n_samples: int) -> NDArray[np.uint64] | None:
-    """Return the hashes of the groups of samples; None if they have none."""
-    hashes = arrays.get("groups")
-    require(hashes is None or (hashes.dtype == np.int64 and hashes.shape == (n_samples,)), "groups")
-    return None if hashes is None else hashes.view(np.uint64)
+def unpack_groups(
+    arrays: Arrays, n_samples: int
+) -> tuple[NDArray[np.uint64] | None, NDArray[np.int64] | None]:
+    """Return the hashes of the groups of samples, and how often each came; None if they have no groups."""
+    hashes, times = arrays.get("groups"), arrays.get("times")
+    for name, found in (("groups", hashes), ("times", times)):
+        require(found is None or (found.dtype == np.int64 and found.shape == (n_samples,)), name)
+    require(times is None or (hashes is not None and times.min(initial=0) >= 0), "times")
+    return None if hashes is None else hashes.view(np.uint64), times
 
 
 def pack_labels(labels: list[Any]) -> Document | None:

@@ -192,6 +192,37 @@ def test_the_share_of_a_group_is_estimated_without_bias():
     assert np.mean(effective) == pytest.approx(np.sum((sizes / 100) ** 2), rel=0.03)
 
 
+def test_exact_copies_leave_with_their_group():
+    """The reservoir keeps one of them; the mean of the class is of all."""
+    X, y, groups = bursts()
+    X = X[np.arange(len(X)) // 6 * 6]
+    test, truth, _ = bursts(n_groups=30, n_copies=1, seed=50)
+    unknown = bursts(first=40, n_groups=30, n_copies=1, seed=70)[0]
+    found, without = (OpenWorldRecognizer().fit(X, y, groups=some) for some in (groups, None))
+    assert error(found, test, truth, unknown) < 0.5 * error(without, test, truth, unknown)
+
+
+@pytest.mark.filterwarnings("ignore:Too little to calibrate with")
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (10,), (1, 9, 30, 60)])
+def test_shares_of_groups_of_exact_copies(tmp_path, sizes):
+    """Learned at once, in two batches or two parts, and from a model file."""
+    of_sample = np.repeat(np.arange(len(sizes)), sizes)
+    X, y = np.random.default_rng(0).normal(size=(len(sizes), N_FEATURES))[of_sample], np.zeros(len(of_sample))
+    others, labels, names = bursts(first=1)
+    start = OpenWorldRecognizer().fit(others, labels, groups=names).without_classes()
+    half = np.arange(len(X)) % 2 == 0
+    batches = start.without_classes().partial_fit(X[half], y[half], groups=of_sample[half])
+    added = batches + start.without_classes().partial_fit(X[~half], y[~half], groups=of_sample[~half])
+    batches.partial_fit(X[~half], y[~half], groups=of_sample[~half])
+    whole = start.without_classes().partial_fit(X, y, groups=of_sample)
+    save(whole, tmp_path / "model.ow")
+    for model in (whole, batches, added, load(tmp_path / "model.ow")):
+        grouping = model.reservoir_.grouping(np.zeros(1), 12)
+        counts, codes = model.statistics_.counts, np.zeros(len(sizes), dtype=np.intp)
+        assert sorted(grouping.parts(counts, codes)) == pytest.approx(np.divide(sizes, sum(sizes)))
+        assert grouping.effective(counts)[0] == pytest.approx(sum(sizes) ** 2 / np.sum(np.square(sizes)))
+
+
 def test_a_sample_that_comes_again_is_of_the_group_that_is_known():
     X = np.random.default_rng(0).normal(size=(5, 3))
     one, two = np.full(5, 3, dtype=np.uint64), np.full(5, 9, dtype=np.uint64)
@@ -204,3 +235,4 @@ def test_a_sample_that_comes_again_is_of_the_group_that_is_known():
             part.add(X, np.zeros(5), hashes)
             merged.merge_from(part)
         assert reservoir.groups(np.zeros(1)).tolist() == merged.groups(np.zeros(1)).tolist() == [9] * 5
+        assert reservoir.times(np.zeros(1)).tolist() == merged.times(np.zeros(1)).tolist() == [2] * 5

@@ -137,7 +137,7 @@ def test_the_batch_is_not_kept_for_the_sake_of_a_sample():
     batch = RANDOM.normal(size=(1000, 3)).astype(np.float32)
     reservoir = filled(batch, np.r_[np.zeros(999, dtype=int), 1])
     for kept in reservoir._kept.values():
-        for sample, _ in kept.values():
+        for sample, *_ in kept.values():
             owner = sample if sample.base is None else sample.base
             assert owner.nbytes <= 5 * batch[0].nbytes
 

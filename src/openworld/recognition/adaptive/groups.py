@@ -54,41 +54,52 @@ class Grouping(NamedTuple):
     ----------
     numbers : array of shape (n,)
         The group of each sample.
+    times : array of shape (n,)
+        How often each sample came in its group: exact copies are kept once.
     alike : array of shape (n,)
         The share of the *other* samples kept of its class that are of its group: an estimate without bias of
         the share among all other samples of the class.
     repetition : array of shape (K,)
         The mean of that over the samples of a class: how likely two of its samples are of one group.
+    copies : array of shape (K,)
+        The mean of ``times (1 - alike)``; over the number of samples, what exact copies add to `repetition`.
     """
 
     numbers: Codes
+    times: Doubles
     alike: Doubles
     repetition: Doubles
+    copies: Doubles
 
     @classmethod
-    def of(cls, hashes: Hashes, codes: Codes, n_classes: int) -> Self:
-        """Return the grouping of samples from the hashes of their groups and their classes."""
+    def of(cls, hashes: Hashes, codes: Codes, n_classes: int, times: Codes | None = None) -> Self:
+        """Return the grouping of samples from the hashes of their groups and their classes.
+
+        `times` is how often each came in its group; by default, and for a sample without a group, once.
+        """
         own = np.where(hashes == ALONE, np.arange(len(hashes)), -1)
-        _, numbers, sizes = np.unique(
-            np.array([codes, hashes.view(np.int64), own]), axis=1, return_inverse=True, return_counts=True
+        _, numbers = np.unique(np.array([codes, hashes.view(np.int64), own]), axis=1, return_inverse=True)
+        n = np.ones(len(hashes)) if times is None else np.maximum(times, 1.0)
+        kept = np.bincount(codes, n, minlength=n_classes)
+        alike = (np.bincount(numbers, n)[numbers] - n) / np.maximum(kept[codes] - n, 1)
+        repetition, copies = (
+            np.bincount(codes, n * values, minlength=n_classes) / np.maximum(kept, 1)
+            for values in (alike, n * (1 - alike))
         )
-        kept = np.bincount(codes, minlength=n_classes)
-        alike = (sizes[numbers] - 1) / np.maximum(kept[codes] - 1, 1)
-        repetition = np.bincount(codes, alike, minlength=n_classes) / np.maximum(kept, 1)
-        return cls(numbers.astype(np.intp), alike, repetition)
+        return cls(numbers.astype(np.intp), n, alike, repetition, np.where(kept > 0, copies, 1.0))
 
     def some(self, rows: NDArray[Any]) -> Self:
         """Return the grouping of some of the samples."""
-        return self._replace(numbers=self.numbers[rows], alike=self.alike[rows])
+        return self._replace(numbers=self.numbers[rows], times=self.times[rows], alike=self.alike[rows])
 
     def parts(self, counts: Doubles, codes: Codes) -> Doubles:
         """Return the share of its class that the group of each sample has."""
-        alone = 1 / counts[codes]
-        return np.asarray(alone + (1 - alone) * self.alike)
+        own = np.minimum(self.times / counts[codes], 1)
+        return np.asarray(own + (1 - own) * self.alike)
 
     def effective(self, counts: Doubles) -> Doubles:
         """Return how many samples that are no copies would tell as much about each class mean.
 
         ``1 / sum_g p_g^2`` with the share p_g of each group: the number of groups if they are of one size.
         """
-        return np.asarray(counts / (1 + (counts - 1) * self.repetition))
+        return np.asarray(counts / (counts * self.repetition + self.copies))

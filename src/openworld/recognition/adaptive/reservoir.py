@@ -19,10 +19,11 @@ _LARGEST_HASH = 2**64 - 1
 
 
 class Kept(NamedTuple):
-    """A sample and the hash of its group."""
+    """A sample, the hash of its group, and how often it came with one."""
 
     sample: Floats
     group: int
+    times: int
 
 
 class Reservoir:
@@ -33,7 +34,8 @@ class Reservoir:
 
     The hash stands for a random number that belongs to the sample, so the choice is a uniform sample of
     the distinct samples, the same whatever the order they came in; two reservoirs merge exactly. Samples
-    are rounded to `dtype` first. A sample that comes again with a group is of that group.
+    are rounded to `dtype` first. A sample that comes again with a group is of that group, and how often it
+    came with one is counted, as copies in a group say nothing new.
     """
 
     def __init__(
@@ -50,9 +52,19 @@ class Reservoir:
     def __len__(self) -> int:
         return sum(map(len, self._kept.values()))
 
-    def add(self, samples: NDArray[Any], labels: NDArray[Any], groups: Hashes | None = None) -> None:
-        """Offer samples, with the hashes of their groups; each class keeps those with the smallest hashes."""
+    def add(
+        self,
+        samples: NDArray[Any],
+        labels: NDArray[Any],
+        groups: Hashes | None = None,
+        times: NDArray[np.integer[Any]] | None = None,
+    ) -> None:
+        """Offer samples; each class keeps those with the smallest hashes.
+
+        They may have the hashes of their groups, and how often each came in its group: by default once.
+        """
         groups = np.full(len(samples), ALONE, dtype=np.uint64) if groups is None else groups
+        times = (groups != ALONE).astype(np.int64) if times is None else times
         self._has_groups |= bool(np.any(groups != ALONE))
         keys, codes = np.unique(labels, return_inverse=True)
         names = keys.tolist()
@@ -62,9 +74,16 @@ class Reservoir:
         for start in range(0, len(samples), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             some = np.ascontiguousarray(samples[rows], dtype=self.dtype)
-            self._offer(some, names, codes[rows], groups[rows])
+            self._offer(some, names, codes[rows], groups[rows], times[rows])
 
-    def _offer(self, some: Floats, names: list[Hashable], codes: NDArray[np.intp], groups: Hashes) -> None:
+    def _offer(
+        self,
+        some: Floats,
+        names: list[Hashable],
+        codes: NDArray[np.intp],
+        groups: Hashes,
+        times: NDArray[np.integer[Any]],
+    ) -> None:
         """Add the samples that are among those with the smallest hashes."""
         hashes = row_hashes(some)
         limits = np.array([self._limit(name) for name in names], dtype=np.uint64)
@@ -73,14 +92,15 @@ class Reservoir:
         hashes, codes, groups = hashes[offered], codes[offered], groups[offered]
         new = np.ones(len(offered), dtype=bool)
         new[1:] = (codes[1:] != codes[:-1]) | (hashes[1:] != hashes[:-1])
+        times = np.bincount(np.cumsum(new) - 1, times[offered]).astype(np.int64)
         offered, hashes, codes, groups = offered[new], hashes[new], codes[new], groups[new]
         present, starts, counts = np.unique(codes, return_index=True, return_counts=True)
         chosen = np.arange(len(codes)) - np.repeat(starts, counts) < self.per_class
-        found = (a[chosen].tolist() for a in (codes, hashes, offered, groups))
-        for code, digest, row, group in zip(*found, strict=True):
+        found = (a[chosen].tolist() for a in (codes, hashes, offered, groups, times))
+        for code, digest, row, group, n in zip(*found, strict=True):
             kept = self._kept[names[code]]
             # A copy: the sample alone, not a view that keeps all the others.
-            kept[digest] = _one(kept.get(digest), Kept(some[row].copy(), group))
+            kept[digest] = _one(kept.get(digest), Kept(some[row].copy(), group, n))
         self._trim(names[code] for code in present.tolist())
 
     def _limit(self, label: Hashable) -> int:
@@ -164,6 +184,11 @@ class Reservoir:
         kept = (self._kept.get(as_key(label), {}).values() for label in classes)
         return np.array([one.group for of_class in kept for one in of_class], dtype=np.uint64)
 
+    def times(self, classes: NDArray[Any]) -> NDArray[np.int64]:
+        """Return how often every sample kept of some classes came with a group."""
+        kept = (self._kept.get(as_key(label), {}).values() for label in classes)
+        return np.array([one.times for of_class in kept for one in of_class], dtype=np.int64)
+
     def grouping(self, classes: NDArray[Any], per_class: int) -> Grouping | None:
         """Return which of the samples that `samples` returns are of one group; None if none has a group."""
         hashes = self.groups(classes)
@@ -171,7 +196,8 @@ class Reservoir:
             return None
         sizes = [len(self._kept.get(as_key(label), {})) for label in classes]
         codes = np.repeat(np.arange(len(classes)), sizes)
-        return Grouping.of(hashes, codes, len(classes)).some(rank_in_class(codes) < per_class)
+        grouping = Grouping.of(hashes, codes, len(classes), self.times(classes))
+        return grouping.some(rank_in_class(codes) < per_class)
 
     def empty(self) -> Reservoir:
         """Return a reservoir of the same kind without samples."""
@@ -190,7 +216,7 @@ class Reservoir:
         return {
             **vars(self),
             "_kept": {
-                label: [(digest, one.group) for digest, one in kept.items()]
+                label: [(digest, one.group, one.times) for digest, one in kept.items()]
                 for label, kept in self._kept.items()
             },
             "samples": np.array(samples, dtype=self.dtype),
@@ -199,7 +225,7 @@ class Reservoir:
     def __setstate__(self, state: dict[str, Any]) -> None:
         rows = iter(state.pop("samples"))
         self._kept = {
-            label: {digest: Kept(next(rows).copy(), group) for digest, group in kept}
+            label: {digest: Kept(next(rows).copy(), group, times) for digest, group, times in kept}
             for label, kept in state.pop("_kept").items()
         }
         vars(self).update(state)
@@ -209,8 +235,10 @@ class Reservoir:
 
 
 def _one(first: Kept | None, second: Kept) -> Kept:
-    """Return one of two records of the same sample, the same whichever comes first."""
-    return second if first is None or first.group < second.group else first
+    """Return two records of the same sample as one, the same whichever comes first."""
+    if first is None:
+        return second
+    return Kept(first.sample, max(first.group, second.group), first.times + second.times)
 
 
 def _joined(first: dict[int, Kept], second: dict[int, Kept]) -> dict[int, Kept]:
