@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,24 @@ def test_read_ahead_gives_all_in_order_and_passes_errors_on() -> None:
     assert next(ahead) == 1
     with pytest.raises(OSError, match="gone"):
         next(ahead)
+
+
+def test_read_ahead_can_be_closed_by_the_thread_that_reads() -> None:
+    """The garbage collector does that where an error ended the loop over it."""
+    suspended, closed = Event(), Event()
+
+    def items():
+        yield 1
+        assert suspended.wait(60)
+        ahead.close()
+        closed.set()
+        yield 2
+
+    ahead = read_ahead(items())
+    assert next(ahead) == 1
+    suspended.set()
+    assert closed.wait(60)
+    assert list(ahead) == []
 
 
 def test_arrays_are_a_stream_with_one_part() -> None:

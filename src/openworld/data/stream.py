@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from threading import current_thread
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -237,9 +238,12 @@ class ArrayPart:
 
 def read_ahead(items: Iterator[T]) -> Iterator[T]:
     """Yield items while a thread fetches the next one."""
-    end = object()
-    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as pool:
+    end, own_thread = object(), current_thread()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
+    try:
         coming = pool.submit(next, items, end)
         while (item := coming.result()) is not end:
             coming = pool.submit(next, items, end)
             yield item  # type: ignore[misc]
+    finally:  # the garbage collector may close it in the thread of the pool, which cannot wait for itself
+        pool.shutdown(wait=current_thread() is own_thread)
