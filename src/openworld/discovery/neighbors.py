@@ -46,6 +46,7 @@ def smooth(
     if k < 1:
         return directions, np.full(n, -np.inf, dtype=np.float32)
     different, copy_of = np.unique(np.round(directions, _DECIMALS), axis=0, return_inverse=True)
+    copy_of = copy_of.ravel()  # NumPy 2.0.0 returns a column
     if len(different) < n:  # copies would be each other's only neighbors
         smoothed, nearest = smooth(different, lambda progress: tick(progress * n / len(different)))
         return smoothed[copy_of], nearest[copy_of]

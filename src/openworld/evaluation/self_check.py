@@ -179,7 +179,7 @@ def _folds(codes: NDArray[np.intp], groups: NDArray[Any] | None) -> NDArray[np.i
     found, of_sample = np.unique(pairs, axis=0, return_inverse=True)
     classes = found[:, 0]
     folds = np.where(np.bincount(classes)[classes] > 1, rank_in_class(classes) % N_FOLDS, -1)
-    return np.asarray(folds[of_sample])
+    return np.asarray(folds[of_sample.ravel()])  # NumPy 2.0.0 returns a column
 
 
 def _summary(

@@ -126,6 +126,21 @@ def test_an_undone_change_leaves_no_groups():
     assert model.reservoir_.groups(model.classes_) is None
 
 
+def test_groups_go_with_their_classes():
+    X, y, groups = bursts(n_classes=4, n_groups=2)
+    groups[y == 3] = groups[y == 2]  # of the same names
+    model = OpenWorldRecognizer().fit(X, y, groups=groups)
+    before = {label: model.reservoir_.groups(np.array([label])).tolist() for label in range(4)}
+    assert before[2][0] in before[3]
+    model.rename_class(0, 10)
+    model.forget_class(1)
+    model.merge_classes([2, 3], 3)
+    assert model.reservoir_.groups(np.array([10])).tolist() == before[0]
+    assert sorted(model.reservoir_.groups(np.array([3])).tolist()) == sorted(before[2] + before[3])
+    counts = model.statistics_.counts[[model.statistics_.row(3)]]
+    assert model.reservoir_.grouping(np.array([3]), 99).effective(counts)[0] == pytest.approx(2)
+
+
 def test_known_unknowns_have_no_groups():
     X, y, groups = bursts()
     labels = np.where(y == 0, -1, y)

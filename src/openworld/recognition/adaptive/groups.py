@@ -79,6 +79,7 @@ class Grouping(NamedTuple):
         """
         own = np.where(hashes == ALONE, np.arange(len(hashes)), -1)
         _, numbers = np.unique(np.array([codes, hashes.view(np.int64), own]), axis=1, return_inverse=True)
+        numbers = numbers.ravel().astype(np.intp)  # NumPy 2.0.0 returns a row
         n = np.ones(len(hashes)) if times is None else np.maximum(times, 1.0)
         kept = np.bincount(codes, n, minlength=n_classes)
         alike = (np.bincount(numbers, n)[numbers] - n) / np.maximum(kept[codes] - n, 1)
@@ -86,7 +87,7 @@ class Grouping(NamedTuple):
             np.bincount(codes, n * values, minlength=n_classes) / np.maximum(kept, 1)
             for values in (alike, n * (1 - alike))
         )
-        return cls(numbers.astype(np.intp), n, alike, repetition, np.where(kept > 0, copies, 1.0))
+        return cls(numbers, n, alike, repetition, np.where(kept > 0, copies, 1.0))
 
     def some(self, rows: NDArray[Any]) -> Self:
         """Return the grouping of some of the samples."""
