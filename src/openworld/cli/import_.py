@@ -56,10 +56,8 @@ def import_samples(
     from openworld.service.intake import Intake
     from openworld.service.settings import load_settings
 
-    samples, settings = (
-        open_samples(data, group_column),
-        load_settings(database=database, extractor=extractor),
-    )
+    samples = open_samples(data, group_column)
+    settings = load_settings(database=database, extractor=extractor)
     if isinstance(samples, Source):
         samples = in_any_order(samples)
     with plain_errors(), _http_instead(), open_world(settings, first_model(samples, settings)) as world:

@@ -35,11 +35,9 @@ def _skipped_note(place: Path, names: Iterable[str]) -> list[str]:
     skipped = [name for name in names if not is_picture(name) and not _is_hidden(name)]
     if not skipped:
         return []
-    files = (
-        "1 file that is not a picture was"
-        if len(skipped) == 1
-        else (f"{len(skipped):,} files that are not pictures were")
-    )
+    files = "1 file that is not a picture was"
+    if len(skipped) > 1:
+        files = f"{len(skipped):,} files that are not pictures were"
     more = f" and {len(skipped) - _SKIPPED_SHOWN:,} more" if len(skipped) > _SKIPPED_SHOWN else ""
     return [f"{place}: {files} skipped: {', '.join(skipped[:_SKIPPED_SHOWN])}{more}."]
 
