@@ -46,6 +46,7 @@ def test_a_missing_cell_is_a_group_of_its_own() -> None:
     cells = [" burst 1 ", "", "nan", None, float("nan"), "N/A", 7, "7"]
     assert as_groups(cells).tolist() == ["burst 1", "", "", "", "", "", "7", "7"]
     assert as_groups([]).dtype.kind == "U"
+    assert as_groups([1.0, np.nan, 1.5]).tolist() == ["1", "", "1.5"]
     numbers = group_numbers(np.array(["b", "", "a", "", "b"]))
     assert numbers[0] == numbers[4]
     assert len(set(numbers.tolist())) == 4

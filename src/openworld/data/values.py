@@ -72,7 +72,12 @@ def as_labels(place: object, labels: NDArray[Any], missing: NDArray[np.bool_]) -
 
 
 def as_group(value: Any) -> str | None:
-    """Return the group that a cell names; None if it is missing: the sample is a group of its own."""
+    """Return the group that a cell names; None if it is missing: the sample is a group of its own.
+
+    1.0 is the group 1: a column of whole numbers with missing ones is often stored as fractions.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     name = "" if value is None else str(value).strip()
     return None if name.lower() in MISSING else name
 

@@ -182,7 +182,9 @@ def test_hashes_of_groups():
     hashes = group_hashes(["a", "b", "a", ""], range(4))
     assert hashes[0] == hashes[2] != hashes[1]
     assert hashes[3] == ALONE
-    np.testing.assert_array_equal(group_hashes([1, 2], range(2)), group_hashes(["1", "2"], range(2)))
+    for same in (["1", "2"], [1.0, 2.0]):
+        np.testing.assert_array_equal(group_hashes([1, 2], range(2)), group_hashes(same, range(2)))
+    assert len(set(group_hashes([1.0, 1.5, 1.5 + 1e-15], range(3)).tolist())) == 3
     np.testing.assert_array_equal(group_hashes(["a", "b"], range(2), [2, 1]), hashes[[0, 0, 1]])
     for missing in (pd.Series(["a", None], dtype="string"), pd.Series([1, None], dtype="Int64"), [1, np.nan]):
         assert [one == ALONE for one in group_hashes(missing, range(2))] == [False, True]

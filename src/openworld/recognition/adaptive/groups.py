@@ -35,6 +35,8 @@ def group_hashes(groups: ArrayLike | None, y: ArrayLike, sample_weight: ArrayLik
             raise ValueError(
                 f"groups must have one value for each of the {n_samples} samples; got shape {names.shape}."
             )
+        if names.dtype.kind == "f":  # as pandas has whole numbers beside missing ones: 1.0 is 1
+            names = np.array([f"{name:.17g}" for name in names.tolist()])
         found, of_sample = np.unique(names.astype(str), return_inverse=True)
         hashes = np.array([_hash(name) for name in found.tolist()], dtype=np.uint64)[of_sample]
     return hashes if sample_weight is None else np.repeat(hashes, np.asarray(sample_weight).astype(np.intp))
