@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from openworld.discovery.granularity import USUAL, Granularity, calibrate, cluster_means, separations
+from openworld.discovery.kernel import fourier_features
 from openworld.discovery.linkage import Dendrogram, average_linkage, few_dimensions, regions
 from openworld.discovery.members import by_distance_to_medoid, diverse
 from openworld.discovery.neighbors import smooth
 from openworld.discovery.space import KnownSamples, unit
 from openworld.discovery.stable_ids import keep_ids
 from openworld.recognition.adaptive.calibration import FEW_FEATURES
-from openworld.recognition.adaptive.representation import have_one_unit
 
 Floats = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
@@ -194,7 +194,7 @@ def split(vectors: ArrayLike, ids: ArrayLike, *, min_size: int = MIN_SIZE) -> li
     samples, names = sorted_by_id(vectors, ids)
     if len(names) < 2:
         return [names]
-    directions = unit(few_dimensions(samples))
+    directions = unit(few_dimensions(_centered(samples) if samples.shape[1] <= FEW_FEATURES else samples))
     dendrogram = average_linkage(directions, -np.inf)
     heights = np.unique(dendrogram.similarities)
     cuts = (dendrogram.cut(np.nextafter(height, np.inf, dtype=np.float32)) for height in heights)
@@ -246,17 +246,19 @@ class _Linked:
 def _directions(samples: Floats, known: KnownSamples | None) -> tuple[NDArray[np.float32], KnownSamples]:
     """Return unit vectors of the pool and of known samples, in few dimensions."""
     if known is None:
-        centered = samples - samples.mean(axis=0)
-        deviations = centered.std(axis=0)
-        varying = deviations > 1e-6 * deviations.max()
-        if samples.shape[1] <= FEW_FEATURES and not have_one_unit(deviations[varying]):
-            centered = centered / np.where(varying, deviations, 1.0)
-        # Samples that are all equal have no direction from their mean.
-        varied = np.abs(centered).max() > 1e-6 * np.abs(samples).max()
-        reduced = unit(few_dimensions(centered if varied else samples))
+        reduced = unit(few_dimensions(_centered(samples)))
         return reduced, KnownSamples(reduced[:0], np.empty(0, dtype=np.intp))
     together = unit(few_dimensions(np.concatenate([samples, known.vectors.astype(samples.dtype)])))
     return together[: len(samples)], replace(known, vectors=together[len(samples) :])
+
+
+def _centered(samples: Floats) -> Floats:
+    """Return samples of unknown classes about their mean; few features by distance."""
+    if np.ptp(samples, axis=0).max() <= 1e-6 * np.abs(samples).max():  # no direction from their mean
+        return np.ones((len(samples), 1))
+    if samples.shape[1] <= FEW_FEATURES:
+        samples = fourier_features(samples)
+    return np.asarray(samples - samples.mean(axis=0))
 
 
 def _link(directions: NDArray[np.float32], examples: KnownSamples, finer: int, report: _Report) -> _Linked:

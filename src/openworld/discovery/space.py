@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openworld.discovery.kernel import class_kernel
 from openworld.recognition.adaptive.metric import Whitening
+from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.class_statistics import ClassStatistics
 
 Floats = NDArray[np.floating[Any]]
@@ -82,13 +84,25 @@ def _held_out(recognizer: Any) -> PoolSpace:
     labels = recognizer.classes_[codes]
     rest = statistics - ClassStatistics("pooled").add(represented, labels) if len(codes) else statistics
     whitening = Whitening.of(rest, recognizer.metric_.power)
+    directions = _directions(whitening, representation, rest.means)
 
     def transform(X: NDArray[Any]) -> Floats:
-        parts = (X[start : start + _ROWS_AT_ONCE] for start in range(0, len(X), _ROWS_AT_ONCE))
-        found = [unit(whitening(representation(part))) for part in parts]
-        return np.concatenate(found) if found else np.empty((0, len(rest.means[0])), dtype=np.float32)
+        starts = range(0, max(len(X), 1), _ROWS_AT_ONCE)
+        parts = (X[start : start + _ROWS_AT_ONCE] for start in starts)
+        return np.concatenate([directions(representation(part)) for part in parts])
 
-    return PoolSpace(transform, KnownSamples(unit(whitening(represented)), codes))
+    return PoolSpace(transform, KnownSamples(directions(represented), codes))
+
+
+def _directions(
+    whitening: Whitening, representation: Representation, means: NDArray[np.float64]
+) -> Callable[[Floats], NDArray[np.float32]]:
+    """Return the map of represented samples to unit vectors from the center of the known classes."""
+    if not representation.keeps_distances:
+        return lambda represented: unit(whitening(represented))
+    kernel = class_kernel(representation.n_dimensions)
+    center = kernel(whitening(means.astype(np.float32))).mean(axis=0)
+    return lambda represented: unit(kernel(whitening(represented)) - center)
 
 
 def _some_kept(recognizer: Any) -> tuple[Floats, Positions]:

@@ -244,7 +244,10 @@ def preprocessed(preprocessing: Any, X: NDArray[Any]) -> NDArray[Any]:
 
 def have_one_unit(deviations: Doubles) -> bool:
     """Return whether the deviations of features are similar enough for features of the same unit."""
-    return len(deviations) > 0 and bool(deviations.max() <= _ONE_UNIT * np.median(deviations))
+    if not len(deviations):
+        return False
+    typical = np.sort(deviations)[(len(deviations) - 1) // 2]  # of two features the smaller one
+    return bool(deviations.max() <= _ONE_UNIT * typical)
 
 
 def _scale_within(X: NDArray[Any], labels: NDArray[Any], mean: Doubles, scale: Doubles) -> Doubles:
