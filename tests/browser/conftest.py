@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import structlog
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
 
 from openworld.service.app import create_app
 from openworld.service.settings import ServiceSettings
@@ -154,7 +154,12 @@ class Tab:
 
     def open(self, path: str) -> Page:
         """Go to a page and wait until its script runs."""
-        self.page.goto(self.url + path, wait_until="load")
+        try:
+            self.page.goto(self.url + path, wait_until="load")
+        except Error as error:
+            if "ERR_ABORTED" not in str(error):
+                raise
+            self.page.goto(self.url + path, wait_until="load")  # the page itself went on at that moment
         return self.page
 
     def ready(self) -> None:

@@ -135,7 +135,7 @@ def test_the_regions_of_a_large_pool_keep_small_classes_together(monkeypatch):
     vectors, truth = blobs([8] * 60, noise=0.4)
     monkeypatch.setattr(module, "_MOST_AT_ONCE", 150)
     found = labels_of(find_clusters(vectors, np.arange(480)), 480)
-    assert adjusted_rand_score(truth, found) > 0.95
+    assert adjusted_rand_score(truth, found) > 0.9
 
 
 def test_a_tight_cluster_is_purer_than_a_loose_one():

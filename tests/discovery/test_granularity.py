@@ -14,6 +14,7 @@ from openworld.discovery.granularity import (
     calibrate,
     cohesions,
     separations,
+    silhouette,
 )
 from openworld.discovery.linkage import average_linkage
 from openworld.discovery.neighbors import smooth
@@ -182,3 +183,34 @@ def test_purity_is_estimated_at_the_cut_that_is_used(finer):
     ]
     of_pool = known_share < 0.5
     assert np.mean(estimated[of_pool]) == pytest.approx(np.mean(np.array(purest)[of_pool]), abs=0.25)
+
+
+def test_the_silhouette_is_that_of_its_definition():
+    """By hand: mean cosine distances to the own cluster and to the next one, without the sample itself."""
+    random = np.random.default_rng(0)
+    vectors = unit(random.normal(size=(4, 6))[np.repeat(np.arange(4), [7, 6, 5, 3])] + 0.5)
+    vectors = unit(vectors + 0.3 * random.normal(size=vectors.shape))
+    cluster_of = np.repeat(np.arange(4), [7, 6, 5, 3])
+    expected = []
+    for i, own in enumerate(cluster_of):
+        if own == 3:  # too small for a cluster
+            expected.append(0.0)
+            continue
+        distances = 1 - vectors @ vectors[i]
+        inside = distances[(cluster_of == own) & (np.arange(len(vectors)) != i)].mean()
+        outside = min(distances[cluster_of == other].mean() for other in range(3) if other != own)
+        expected.append((outside - inside) / max(outside, inside))
+    assert silhouette(vectors, cluster_of) == pytest.approx(np.mean(expected), abs=1e-5)
+
+
+@pytest.mark.parametrize(("spread", "alike"), [(1.3, 0.0), (0.25, 2.0)])
+def test_without_known_classes_the_cut_follows_the_classes(spread, alike):
+    """Classes that are broad, or alike: the usual cut parts the ones and mixes the others."""
+    random = np.random.default_rng(0)
+    truth = np.arange(12).repeat(40)
+    means = random.normal(size=(12, 50)) + alike * random.normal(size=50)
+    vectors = unit(means[truth] + spread * random.normal(size=(len(truth), 50)))
+    dendrogram = average_linkage(smooth(vectors)[0], 0.05)
+    found = calibrate(dendrogram, vectors, np.full(len(truth), -1))
+    assert adjusted_rand_score(truth, dendrogram.cut(USUAL.threshold)) < 0.7
+    assert adjusted_rand_score(truth, dendrogram.cut(found.threshold)) > 0.8

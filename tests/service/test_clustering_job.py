@@ -7,6 +7,7 @@ from time import monotonic, sleep
 import numpy as np
 import pytest
 
+from openworld import discovery
 from openworld.discovery import Canceled, PoolSpace
 from openworld.service import clustering_job
 from openworld.service.clustering_job import ClusteringJob
@@ -64,7 +65,7 @@ def test_samples_are_clustered_in_the_metric_space_of_the_model(world, things, m
     np.testing.assert_array_equal(found, models("nno").metric_.transform(X))
 
 
-def test_estimates_are_stored_and_the_granularity_is_used(world, things):
+def test_estimates_are_stored_and_the_granularity_is_used(world, things, monkeypatch):
     job = ClusteringJob(world, 0.0, lambda *_: None)
     _fill(world, things)
     job.run_once()
@@ -72,8 +73,15 @@ def test_estimates_are_stored_and_the_granularity_is_used(world, things):
     assert {cluster.loose for cluster in world.clusters.all()} == {False}
     job.set_finer(-8)
     assert job.finer == -8
+    asked = []
+
+    def find_clusters(*arguments, finer, **options):
+        asked.append(finer)
+        return discovery.find_clusters(*arguments, finer=finer, **options)
+
+    monkeypatch.setattr(clustering_job, "find_clusters", find_clusters)
     job.run_once()
-    assert len(world.clusters.all()) < 3
+    assert asked == [-8]
 
 
 def test_an_empty_pool(world):

@@ -276,7 +276,8 @@ def _link(directions: NDArray[np.float32], examples: KnownSamples, finer: int, r
         smoothed[rows], nearest[rows] = smooth(together[rows], tick)
         parts.append((rows, average_linkage(smoothed[rows], _LOWEST, tick=tick)))
     dendrogram = Dendrogram.joined(parts)
-    granularity = calibrate(dendrogram, together, codes, finer=finer)
+    largest = max((rows for rows, _ in parts), key=len)
+    granularity = calibrate(dendrogram, together, codes, finer=finer, region=largest)
     cluster_of = dendrogram.cut(granularity.threshold)
     if len(parts) > 1:
         cluster_of = _join(smoothed, cluster_of, granularity.threshold, report)[cluster_of]

@@ -19,8 +19,14 @@ PROMISED = 0.85  # purity of known samples among the pool: people need pure clus
 APART = 0.6  # share of its own class among the known samples around one; two classes in each cluster: 0.5
 LEAST_THRESHOLD = 0.3  # whatever the known classes say: less alike than this is never one cluster
 MOST_THRESHOLD = 0.97
+_LEAST_ALONE = 0.5  # the same without known classes: a silhouette is also high for groups of alike classes
 _STEP = 1.2  # of `finer`, in the log-odds of the threshold: from .8 to .93, or to .55
 _USUAL_CLASSES = 20  # as many known classes weigh as much as what is usual
+_NEARLY_BEST = 0.85  # share of the best silhouette; the finest such cut is used, as purity comes first
+_HIGHER = 1.02  # than at the usual cut, for a finer one: rounding does not decide
+_NO_CLUSTERS = 0.1  # silhouettes of noise are below, those of classes above
+_SMALLEST = 5  # samples of a cluster that counts for the silhouette
+_ROWS_TO_JUDGE = 5_000
 _NEARBY = 0.11  # cuts this near to the chosen one tell how purity goes with separation
 _PAIRS_AT_ONCE = 2**24
 
@@ -67,12 +73,17 @@ class Granularity:
         return replace(self, threshold=threshold, found=self.found or self.threshold)
 
 
-# What was best on the development sets, for a pool without known classes.
+# What was best on the development sets, where known classes say little.
 USUAL = Granularity(threshold=0.8, slope=8.2, intercept=0.1)
 
 
 def calibrate(
-    dendrogram: Dendrogram, vectors: NDArray[np.float32], codes: Positions, *, finer: int = 0
+    dendrogram: Dendrogram,
+    vectors: NDArray[np.float32],
+    codes: Positions,
+    *,
+    finer: int = 0,
+    region: Positions | slice = slice(None),
 ) -> Granularity:
     """Find the coarsest cut that keeps known classes apart from the pool and from each other.
 
@@ -92,11 +103,13 @@ def calibrate(
         The class of each sample, -1 for those of the pool.
     finer : int, default=0
         Steps from the cut that was found to smaller clusters, or to larger ones, where purity is estimated.
+    region : array, optional
+        Positions of samples that were linked at once: without known classes they find the cut.
     """
     known = np.flatnonzero(codes >= 0)
     n_classes = len(np.unique(codes[known]))
     if n_classes < 2:
-        return USUAL.finer(finer)
+        return _by_silhouette(dendrogram, vectors, region).finer(finer)
     judged = [_judge(dendrogram.cut(threshold), codes, known) for threshold in THRESHOLDS]
     enough = [min(cut.purity.mean() / PROMISED, cut.apart.mean() / APART, 1.0) for cut in judged]
     coarsest = float(THRESHOLDS[int(np.argmax(np.round(enough, 9)))])
@@ -104,6 +117,52 @@ def calibrate(
     found = Granularity(threshold, USUAL.slope, USUAL.intercept, n_classes).finer(finer)
     slope, intercept = _purity_curve(dendrogram, vectors, codes, known, found.threshold)
     return replace(found, slope=slope, intercept=intercept)
+
+
+def _by_silhouette(
+    dendrogram: Dendrogram, vectors: NDArray[np.float32], region: Positions | slice
+) -> Granularity:
+    """Find a cut without known classes: the finest whose silhouette is nearly the best.
+
+    Finer than usual only where the silhouette is higher than at the usual cut: where classes lie apart, all
+    cuts are nearly as good.
+    """
+
+    def quality(threshold: float) -> float:
+        cluster_of = np.unique(dendrogram.cut(threshold)[region], return_inverse=True)[1]
+        return silhouette(vectors[region], cluster_of)
+
+    cuts = THRESHOLDS[::2]
+    found = np.array([quality(threshold) for threshold in cuts])
+    if found.max() < _NO_CLUSTERS:
+        return USUAL
+    good = (found >= _NEARLY_BEST * found.max()) & (
+        (cuts <= USUAL.threshold) | (found > _HIGHER * quality(USUAL.threshold))
+    )
+    finest = max(cuts[good], default=USUAL.threshold)
+    return replace(USUAL, threshold=max(float(finest), _LEAST_ALONE))
+
+
+def silhouette(vectors: NDArray[np.float32], cluster_of: Positions) -> float:
+    """Return the mean silhouette of unit vectors (Rousseeuw, 1987), 0 for samples in no cluster of five.
+
+    With cosine distances, and the mean similarity to the most similar other cluster.
+    """
+    means, sizes = cluster_means(vectors, cluster_of)
+    large = np.flatnonzero(sizes >= _SMALLEST)
+    if len(large) < 2:
+        return 0.0
+    rows = np.arange(0, len(vectors), 1 + (len(vectors) - 1) // _ROWS_TO_JUDGE)
+    position = np.searchsorted(large, cluster_of[rows]).clip(max=len(large) - 1)
+    clustered = large[position] == cluster_of[rows]
+    some, own = rows[clustered], position[clustered]
+    similarities = vectors[some] @ means[large].T
+    here = (np.arange(len(some)), own)
+    size = sizes[large[own]]
+    inside = 1 - (similarities[here] * size - 1) / (size - 1)  # without the sample itself
+    similarities[here] = -np.inf
+    outside = 1 - similarities.max(axis=1)
+    return float(np.sum((outside - inside) / np.maximum(np.maximum(outside, inside), 1e-9)) / len(rows))
 
 
 def _shrunk(found: Any, usual: Any, n_classes: int) -> Any:
