@@ -168,7 +168,7 @@ def test_without_labels(tmp_path: Path) -> None:
     ):
         assert read_samples(path).y is None
     np.save(tmp_path / "t.npy", np.eye(2))
-    with pytest.raises(DataError, match=r"Its labels are in .*t\.labels\.npy"):
+    with pytest.raises(DataError, match=r"Its labels are in NAME\.labels\.npy"):
         read_samples(tmp_path / "t.npy", label_column="y")
 
 
