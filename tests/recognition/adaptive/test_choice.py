@@ -23,8 +23,8 @@ def chosen(samples, labels, n_lifted=200):
         (1024, 2000, [0, 2000]),
         (65, 0, [0]),
         (32, 0, [0]),
-        (2000, 2000, [0]),
-        (LARGEST_SCATTER, 2000, [0]),
+        (2000, 2000, [0, 2000]),
+        (LARGEST_SCATTER, 2000, [0, 2000]),
         (LARGEST_SCATTER + 1, 500, [500]),
         (LARGEST_SCATTER + 1, 0, [2000]),
     ],
@@ -48,6 +48,36 @@ def test_few_features_are_compared_by_distance_or_lifted(n_features, rows):
 def test_pixels_are_lifted():
     metric = chosen(DIGITS, DIGIT)
     assert metric.n_lifted == 200
+
+
+def test_many_features_are_not_lifted_without_many_samples():
+    candidates = candidate_metrics(2000, 2000, 0, lift_many=False)
+    assert {metric.n_lifted for metric in candidates} == {0}
+
+
+def counts_of_words(n_samples, n_features=1100, seed=0):
+    """Eight classes, each of two pairs of topics; two classes together have the same topics."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(n_samples) % 8
+    first = random.integers(2, size=n_samples)
+    pairs = np.column_stack([first, (first + labels) % 2 + 2]) + 4 * (labels // 2)[:, np.newaxis]
+    words = 30 * pairs[:, :, np.newaxis] + random.integers(30, size=(n_samples, 2, 25))
+    counts = np.zeros((n_samples, n_features), dtype=np.float32)
+    np.add.at(counts, (np.arange(n_samples)[:, np.newaxis, np.newaxis], words), 1)
+    return counts, labels
+
+
+@pytest.mark.parametrize(("n_samples", "n_features", "lifted"), [(1200, 1100, 300), (800, 1100, 0)])
+def test_many_features_are_lifted_where_that_pays(n_samples, n_features, lifted):
+    metric = chosen(*counts_of_words(n_samples, n_features), n_lifted=300)
+    assert metric.n_lifted == lifted
+
+
+def test_many_features_in_which_classes_are_directions_are_not_lifted():
+    random = np.random.default_rng(0)
+    labels = np.arange(1200) % 8
+    samples = random.normal(size=(8, 1100))[labels] + 6 * random.normal(size=(1200, 1100))
+    assert chosen(samples, labels, n_lifted=300).n_lifted == 0
 
 
 def blobs(n_classes, distance):

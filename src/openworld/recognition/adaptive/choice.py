@@ -17,15 +17,17 @@ from openworld.recognition.class_statistics import ClassStatistics
 
 POWERS = (1.0, 0.5, 0.25)
 _FEW_UNLIFTED = 32
-_LARGEST_LIFTED = 1024  # with more features a lift no longer pays for its cost
+_MANY_FEATURES = 1024  # with more a lift often does not pay
+_SAMPLES_PER_FEATURE = 0.75  # fewer do not tell whether a lift of many features pays
 _LIFTED_PER_FEATURE = 64
-_LIFTED_TO_CHOOSE = 500  # rows of a lift that is only tried
+_LIFTED_TO_CHOOSE, _OF_MANY_TO_CHOOSE = 500, 1000  # rows of a lift that is only tried
 _FEWEST_APART = 3  # fewer do not show whether classes lie apart
 _FEWEST_CLASSES = 8  # with fewer the promises differ by less than their error
 _DEFAULT_POWER = 0.5
 _SAMPLES, _SAMPLES_PER_CLASS = 3000, 12  # to choose with
 _JUDGED = 600
 _GAIN = 0.01  # what a less simple candidate must promise, over the number of classes
+_GAIN_OF_MANY = 0.0075  # what a lift of many features must promise
 _GOOD_ENOUGH = 0.99  # promised without a lift, which then has little to gain
 
 
@@ -40,14 +42,18 @@ def choose_metric(
     """Return the metric, not fitted: lifted where a lift is a candidate and has something to gain.
 
     Of candidates with a lift, or of those without, the one that promises the largest OSCR area is chosen, the
-    simpler one unless another pays; without a lift also the power of the shrinkage. Fewer than eight classes
-    of several samples say too little to choose between similar candidates: there the first lift is the
-    default, which also suits the classes that come later. The candidates for few features differ more, so
-    two classes are enough.
+    simpler one unless another pays; without a lift also the power of the shrinkage. Many features are lifted
+    only if the lift promises clearly more: counts of words gain, the features of a deep network do not.
+
+    Fewer than eight classes of several samples say too little to choose between similar candidates: there the
+    first lift is the default, which also suits the classes that come later, and many features are not lifted.
+    The candidates for few features differ more, so two classes are enough.
     """
     n_features = samples.shape[1]
-    candidates = candidate_metrics(n_features, n_lifted, random_state)
     n_classes = _n_judged(labels, groups)
+    many_features = n_features > _MANY_FEATURES
+    enough = n_classes >= _FEWEST_CLASSES and len(samples) >= _SAMPLES_PER_FEATURE * n_features
+    candidates = candidate_metrics(n_features, n_lifted, random_state, lift_many=enough)
     few_features = not candidates[0].directions
     if n_classes < (2 if few_features else _FEWEST_CLASSES):
         return _default(candidates)
@@ -57,15 +63,20 @@ def choose_metric(
     judged = _judged(samples, labels, groups)
     best, quality = candidates[0], -np.inf
     for candidate in candidates:
+        gain = _GAIN / n_classes
         if candidate.n_lifted and not best.n_lifted:
             if quality >= _GOOD_ENOUGH:
                 break
-            quality = -np.inf  # a trial of few rows promises less than the lift that is kept
+            # A trial of few rows promises less than the lift that is kept.
+            gain = _GAIN_OF_MANY if many_features else -np.inf
+        if candidate.n_lifted and many_features and candidate.standardize != best.standardize:
+            continue  # a trial of many features takes long
         if len(candidates) > 1 and candidate.n_lifted:
-            candidate.set_params(n_lifted=min(candidate.n_lifted, _LIFTED_TO_CHOOSE))
+            rows = _OF_MANY_TO_CHOOSE if many_features else _LIFTED_TO_CHOOSE
+            candidate.set_params(n_lifted=min(candidate.n_lifted, rows))
         candidate.fit(samples, labels)
         found = _promised(candidate, *judged, candidate.power)
-        if found > quality + _GAIN / n_classes:
+        if found > quality + gain:
             best, quality = candidate, found
     if best.n_lifted:
         return AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted_dimensions(n_features, n_lifted)})
@@ -96,11 +107,13 @@ def _default(candidates: list[AdaptiveMetric]) -> AdaptiveMetric:
     return AdaptiveMetric(**{**chosen.get_params(), "power": _DEFAULT_POWER})
 
 
-def candidate_metrics(n_features: int, n_lifted: int, random_state: int) -> list[AdaptiveMetric]:
+def candidate_metrics(
+    n_features: int, n_lifted: int, random_state: int, *, lift_many: bool = True
+) -> list[AdaptiveMetric]:
     """Return the metrics to choose from, simplest first.
 
     Few features are compared by distance, or lifted by random Fourier features or as directions; more are
-    directions, lifted or not.
+    directions, lifted or not. More than 1,024 are lifted only with `lift_many`, more than 4,096 always.
     """
     lifted = lifted_dimensions(n_features, n_lifted)
     distances: dict[str, Any] = {"standardize": True, "directions": False}
@@ -109,7 +122,7 @@ def candidate_metrics(n_features: int, n_lifted: int, random_state: int) -> list
         kinds += [{"standardize": standardize, "n_lifted": lifted} for standardize in (False, True)]
     else:
         lifts = [lifted] if n_features > LARGEST_SCATTER else [0, lifted]
-        if n_features > _LARGEST_LIFTED:
+        if n_features > _MANY_FEATURES and not lift_many:
             lifts = lifts[:1]
         kinds = [
             {"standardize": standardize, "n_lifted": rows}

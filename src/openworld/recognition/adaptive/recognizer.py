@@ -54,8 +54,9 @@ class OpenWorldRecognizer(ClassMemoryMixin, ClassifierMixin, BaseEstimator):  # 
       samples kept of each class, and follows as classes come.
 
     Up to 1,024 features are mapped by a random lift, unless nothing is left to gain: of directions, or of
-    distances if features are few. Which of them, whether directions are standardized, and how much their
-    covariance is shrunk without a lift, is decided on the starting classes by the same calibration.
+    distances if features are few; more features where the lift promises a clear gain. Which of them, whether
+    directions are standardized, and how much their covariance is shrunk without a lift, is decided on the
+    starting classes by the same calibration.
 
     The score of a class is its cosine, or minus its distance with two classes or without a lift, both
     corrected for the number of samples that its mean is made of, so that a class is recognized from its first
