@@ -46,9 +46,8 @@ def class_kernel(n_dimensions: int) -> Representation:
         scale=np.ones(n_dimensions),
         directions=False,
     )
-    return _of_width(
-        lift, _CLASSES_WIDE * np.sqrt(2 * n_dimensions)
-    )  # two samples of a class: sqrt(2 D) apart
+    within = float(np.sqrt(2 * n_dimensions))  # how far two samples of a class are apart
+    return _of_width(lift, _CLASSES_WIDE * within)
 
 
 def _of_width(lift: Representation, width: float) -> Representation:

@@ -80,6 +80,18 @@ def test_many_features_in_which_classes_are_directions_are_not_lifted():
     assert chosen(samples, labels, n_lifted=300).n_lifted == 0
 
 
+@pytest.mark.parametrize(("scale", "standardize"), [(1.0, False), (1e4, True)])
+def test_both_lifts_are_tried_where_features_are_too_many_to_do_without(monkeypatch, scale, standardize):
+    monkeypatch.setattr(choice, "FEW_FEATURES", 10)
+    monkeypatch.setattr(choice, "LARGEST_SCATTER", 150)
+    random = np.random.default_rng(0)
+    labels = np.arange(600) % 10
+    samples = random.normal(size=(10, 200))[labels] + 2 * random.normal(size=(600, 200))
+    samples[:, 0] = scale * random.normal(size=600)
+    metric = chosen(samples, labels)
+    assert (metric.n_lifted, metric.standardize) == (200, standardize)
+
+
 def blobs(n_classes, distance):
     random = np.random.default_rng(0)
     labels = np.arange(40 * n_classes) % n_classes

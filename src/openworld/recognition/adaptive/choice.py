@@ -51,7 +51,7 @@ def choose_metric(
     """
     n_features = samples.shape[1]
     n_classes = _n_judged(labels, groups)
-    many_features = n_features > _MANY_FEATURES
+    many_features = _MANY_FEATURES < n_features <= LARGEST_SCATTER
     enough = n_classes >= _FEWEST_CLASSES and len(samples) >= _SAMPLES_PER_FEATURE * n_features
     candidates = candidate_metrics(n_features, n_lifted, random_state, lift_many=enough)
     few_features = not candidates[0].directions
@@ -63,14 +63,14 @@ def choose_metric(
     judged = _judged(samples, labels, groups)
     best, quality = candidates[0], -np.inf
     for candidate in candidates:
+        if many_features and candidate.n_lifted and candidate.standardize != best.standardize:
+            continue  # a trial of many features takes long
         gain = _GAIN / n_classes
         if candidate.n_lifted and not best.n_lifted:
             if quality >= _GOOD_ENOUGH:
                 break
             # A trial of few rows promises less than the lift that is kept.
             gain = _GAIN_OF_MANY if many_features else -np.inf
-        if candidate.n_lifted and many_features and candidate.standardize != best.standardize:
-            continue  # a trial of many features takes long
         if len(candidates) > 1 and candidate.n_lifted:
             rows = _OF_MANY_TO_CHOOSE if many_features else _LIFTED_TO_CHOOSE
             candidate.set_params(n_lifted=min(candidate.n_lifted, rows))
