@@ -273,6 +273,67 @@ def test_a_file_of_ten_classes_with_a_lift_is_small(path):
     assert path.stat().st_size + 1080 * 4 * 384 < 12e6  # with a full reservoir
 
 
+def many_features(n_features=1100, n_lifted=30):
+    """A model whose lift is stretched along axes."""
+    random = np.random.default_rng(0)
+    y = np.arange(n_features) % 10
+    samples = (random.random((n_features, n_features)) < 0.01).astype(np.float32) + np.eye(10, n_features)[y]
+    return open_world(False, n_lifted, samples.astype(np.float32), y), samples
+
+
+def test_the_lift_of_many_features_is_drawn_again_exactly(path):
+    model, samples = many_features()
+    expected = model.decision_function(samples)
+    for exact in (False, True):
+        save(model, path, exact=exact)
+        assert ("metric.rows" in parts(path)[1]) == exact
+        assert "metric.axes" in parts(path)[1]
+        loaded = load(path)
+        assert loaded.metric_.representation_.is_same(model.metric_.representation_)
+        np.testing.assert_array_equal(loaded.decision_function(samples), expected)
+    save(loaded, path)
+    assert "metric.rows" not in parts(path)[1]
+
+
+def test_other_rows_of_many_features_are_stored(path):
+    """As those in a file of 0.1.0 are, or those of a seed that is not known."""
+    model, samples = many_features()
+    model.metric_.representation_.rows[0, 0] += 1
+    expected = model.decision_function(samples)
+    save(model, path)
+    assert "metric.rows" in parts(path)[1]
+    np.testing.assert_array_equal(load(path).decision_function(samples), expected)
+
+
+def test_a_lift_of_many_features_is_small_in_a_file(path):
+    """As many features as counts of n-grams have."""
+    model, _ = many_features(2048, 2000)
+    save(model, path)
+    assert path.stat().st_size < 12e6
+
+
+def test_axes_that_make_no_sense(path):
+    model, _ = many_features()
+    save(model, path)
+    document, arrays = parts(path)
+    axes = arrays["metric.axes"]
+    for wrong in (
+        axes[:-1],
+        axes[0],
+        axes[np.newaxis],
+        axes.astype(np.float32),
+        np.full_like(axes, 6e4),
+        np.full_like(axes, np.nan),
+    ):
+        forge(path, document, {**arrays, "metric.axes": wrong})
+        with pytest.raises(ModelFileError), np.errstate(over="ignore"):
+            load(path)
+    lifted = arrays["metric.centre"]
+    forge(path, document, {**arrays, "metric.centre": np.append(lifted, lifted)})
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
 def test_samples_that_are_mostly_zero_take_little_room(path):
     samples, y = np.zeros((60, 400), dtype=np.float32), np.arange(60) % 6
     samples[np.arange(60), y] = 1.0

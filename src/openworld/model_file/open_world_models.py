@@ -2,13 +2,14 @@
 
 What is drawn at random is stored, not drawn again: numpy promises the stream of a seed for one version only.
 What BLAS computes is stored too, as the last bit of a product of matrices differs from machine to machine.
-Only a file that need not be exact leaves out the map of the metric, where it follows from the scatter.
+Only a file that need not be exact leaves out the map of the metric, where it follows from the scatter, and
+the rows of the lift of many features, which follow from random bits: numpy promises those for ever.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def describe(model: OpenWorldRecognizer, exact: bool) -> tuple[Document, Arrays]
             raise ModelFileError("Preprocessing can be saved once it is fitted, with the second class.")
         return {"parameters": parameters, "state": None}, {"starting": model.memory_.batch().samples, **kept}
     state = model.state()
-    metric, metric_arrays = _describe_metric(model.metric_)
+    metric, metric_arrays = _describe_metric(model.metric_, exact)
     if exact or not _map_follows(model):
         metric_arrays["metric.map"] = pack_triangle(model.metric_.whitening_.map.T, np.float32)
     lengths = model.memory_.lengths
@@ -148,7 +149,7 @@ def _describe_scatter(statistics: ClassStatistics, exact: bool) -> Arrays:
     return {"scatter": pack_triangle(matrix, np.float64), "scatter_rows": scatter.rows}
 
 
-def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
+def _describe_metric(metric: AdaptiveMetric, exact: bool) -> tuple[Document, Arrays]:
     representation, whitening = metric.representation_, metric.whitening_
     document = {
         "type": "AdaptiveMetric",
@@ -162,7 +163,9 @@ def _describe_metric(metric: AdaptiveMetric) -> tuple[Document, Arrays]:
         "per_sample": whitening.per_sample,
     }
     arrays: Arrays = {"metric.centre": whitening.center}
-    if representation.n_lifted:
+    if representation.axes is not None:
+        arrays["metric.axes"] = representation.axes.astype(np.float16)
+    if representation.n_lifted and (exact or not representation.rows_follow):
         rows, short = representation.rows, representation.rows.astype(np.float16)
         arrays["metric.rows"] = short if np.array_equal(short, rows) else rows
     if representation.preprocessing is not None:
@@ -263,11 +266,7 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
     require(directions is True or (directions is False and standardize), "metric")
     representation = Representation(n_features, n_lifted, seed, mean, scale, length, directions)
     if n_lifted:
-        shape = (n_features + standardize, n_lifted)
-        rows = arrays["metric.rows"]
-        require(rows.dtype in (np.float16, np.float32), "metric")
-        require_floats(rows, shape, "metric", rows.dtype, most=_REPRESENTED / (n_features + 1))
-        representation = representation.with_rows(rows.astype(np.float32))
+        representation = _restore_lift(representation, arrays)
     power = require_number(document.get("power", 1.0), "metric", 0)
     metric = AdaptiveMetric(
         standardize=standardize, n_lifted=n_lifted, random_state=seed, directions=directions, power=power
@@ -276,6 +275,27 @@ def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> A
         representation = representation.after(preprocessing)
     metric.n_features_in_, metric.representation_ = n_features_in, representation
     return metric
+
+
+def _restore_lift(representation: Representation, arrays: Arrays) -> Representation:
+    """Return the map with the rows of its lift: those of the file, or drawn again."""
+    n_directions, n_lifted = (
+        representation.n_features + (representation.mean is not None),
+        representation.n_lifted,
+    )
+    if "metric.axes" in arrays:
+        axes = arrays["metric.axes"]
+        require_floats(axes, (n_directions, axes.shape[-1]), "metric", np.float16)
+        representation = replace(representation, axes=axes.astype(np.float32))
+    if "metric.rows" in arrays:
+        rows = arrays["metric.rows"]
+        require(rows.dtype in (np.float16, np.float32), "metric")
+        most = _REPRESENTED / (representation.n_features + 1)
+        require_floats(rows, (n_directions, n_lifted), "metric", rows.dtype, most)
+        return representation.with_rows(rows.astype(np.float32))
+    require(representation.draws_alike and arrays["metric.centre"].shape == (n_lifted,), "metric")
+    require(bool(np.all(np.isfinite(representation.rows))), "metric")
+    return representation
 
 
 def _restore_scatter(arrays: Arrays, n_dimensions: int, n_samples: float) -> PooledScatter:

@@ -67,7 +67,7 @@ def counts_of_words(n_samples, n_features=1100, seed=0):
     return counts, labels
 
 
-@pytest.mark.parametrize(("n_samples", "n_features", "lifted"), [(1200, 1100, 300), (800, 1100, 0)])
+@pytest.mark.parametrize(("n_samples", "n_features", "lifted"), [(600, 1100, 300), (400, 1100, 0)])
 def test_many_features_are_lifted_where_that_pays(n_samples, n_features, lifted):
     metric = chosen(*counts_of_words(n_samples, n_features), n_lifted=300)
     assert metric.n_lifted == lifted

@@ -314,6 +314,45 @@ def test_the_lift_is_stretched_along_the_directions_in_which_samples_spread(stan
     assert not np.allclose(drawn, expected, atol=0.1)
 
 
+@pytest.mark.parametrize(("standardize", "n_classes"), [(False, 3), (True, 8)])
+def test_the_lift_of_many_features_is_stretched_by_the_same_root(standardize, n_classes):
+    """The samples span so few dimensions that the axes leave out nothing."""
+    random = np.random.default_rng(0)
+    labels = np.arange(500) % n_classes
+    centers, noise = random.normal(size=(n_classes, 1100)), random.normal(size=(500, 1100))
+    samples = centers[labels] + noise * np.geomspace(0.1, 30, 1100)
+    metric = AdaptiveMetric(standardize=standardize, n_lifted=20).fit(samples, labels)
+    plain = AdaptiveMetric(standardize=standardize).fit(samples, labels).representation_(samples)
+    centers = [plain[labels == label if n_classes < 8 else slice(None)].mean(axis=0) for label in labels]
+    scatter = (plain - centers).T @ (plain - centers).astype(np.float64)
+    degrees = 500 - (n_classes if n_classes < 8 else 1)
+    shrinkage = oracle_approximating_shrinkage(scatter / degrees, degrees)
+    root = fractional_matrix_power(shrunk_covariance(scatter, shrinkage), 0.25)
+    axes = metric.representation_.axes.astype(np.float64)
+    found = np.eye(len(root)) + axes @ axes.T
+    assert_allclose(found / np.trace(found), root / np.trace(root), atol=1e-6)
+    assert np.trace(found) > 1.01 * len(root)
+
+
+def test_the_order_of_samples_makes_no_difference_to_the_axes():
+    random = np.random.default_rng(0)
+    labels, samples = np.arange(450) % 9, random.normal(size=(450, 1100)).astype(np.float32)
+    order = random.permutation(450)
+    one, other = (
+        AdaptiveMetric(n_lifted=4).fit(samples[some], labels[some]).representation_.rows
+        for some in (slice(None), order)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_too_few_samples_of_many_features_do_not_stretch_the_lift():
+    random = np.random.default_rng(0)
+    for n_samples, few in ((439, True), (440, False)):
+        samples, labels = random.normal(size=(n_samples, 1100)), np.arange(n_samples) % 9
+        axes = AdaptiveMetric(n_lifted=12).fit(samples, labels).representation_.axes
+        assert (axes is None) == few
+
+
 def test_too_few_samples_do_not_stretch_the_lift():
     for n_samples, few in ((7, True), (8, False)):
         representation = AdaptiveMetric(n_lifted=12).fit(X[:n_samples], Y[:n_samples]).representation_
@@ -323,6 +362,8 @@ def test_too_few_samples_do_not_stretch_the_lift():
 def test_samples_that_are_all_the_same_do_not_stretch_the_lift():
     representation = AdaptiveMetric(n_lifted=12).fit(np.ones((20, 3)), np.arange(20) % 2).representation_
     assert np.array_equal(representation.rows, replace(representation).rows)
+    of_many = AdaptiveMetric(n_lifted=12).fit(np.ones((600, 1100)), np.arange(600) % 2)
+    assert of_many.representation_.axes is None
 
 
 def test_random_fourier_features_are_at_the_scale_of_a_class():

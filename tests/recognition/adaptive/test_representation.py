@@ -1,6 +1,7 @@
 """Each step of the representation against the same step written out."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,7 +154,7 @@ def test_other_types_agree(standardize, n_lifted):
     np.testing.assert_array_equal(expected(counts), expected(counts.astype(np.float32)))
 
 
-@pytest.mark.parametrize("n_features", [5, 6])
+@pytest.mark.parametrize("n_features", [5, 6, 1025])
 def test_the_lift_is_determined_by_the_seed(n_features):
     rows = Representation(n_features, 50, seed=7).rows
     assert rows.dtype == np.float32
@@ -164,17 +165,60 @@ def test_the_lift_is_determined_by_the_seed(n_features):
     np.testing.assert_array_equal(rows, copy.rows)
 
 
-def test_the_lift_is_gaussian_and_keeps_angles():
-    representation = Representation(100, 20_000)
+@pytest.mark.parametrize("n_features", [100, 1100])
+def test_the_lift_is_gaussian_and_keeps_angles(n_features):
+    representation = Representation(n_features, 20_000)
     rows = representation.rows
     assert abs(rows.mean()) < 0.01
     assert rows.std() == pytest.approx(1, abs=0.01)
-    directions = Representation(100)(RANDOM.normal(size=(2, 100)))
+    directions = Representation(n_features)(RANDOM.normal(size=(2, n_features)))
     a, b = np.maximum(0, directions.astype(np.float64) @ rows)
     angle = np.arccos(directions[0] @ directions[1])
     # The arc-cosine kernel of degree 1 (Cho, Saul 2009), which the lift approximates.
     expected = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
     assert a @ b / 20_000 == pytest.approx(expected, abs=0.02)
+
+
+def test_the_rows_of_many_features_are_the_same_whatever_numpy_draws():
+    """The bits of PCG64, which numpy promises never to change, of which each number counts 16."""
+    words = [word >> 16 * i & 0xFFFF for word in np.random.PCG64(7).random_raw(2).tolist() for i in range(4)]
+    expected = [(word.bit_count() - 8) / 2 for word in words]
+    assert Representation(1025, 3, seed=7).rows.ravel()[:8].tolist() == expected
+    assert expected == [-0.5, 1.0, -1.0, -2.0, 0.0, 0.5, 1.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("n_features", "seed", "directions", "alike"),
+    [
+        (1024, 0, True, False),
+        (1025, 0, True, True),
+        (1025, np.int64(3), True, True),
+        (1025, None, True, False),
+        (1025, np.random.default_rng(0), True, False),
+        (1025, 0, False, False),
+    ],
+)
+def test_the_rows_of_many_features_follow_from_a_seed(n_features, seed, directions, alike):
+    ones = np.ones(n_features)
+    representation = Representation(n_features, 4, seed, ones, ones, directions=directions)
+    assert representation.rows.shape == (n_features + 1, 4)
+    assert representation.draws_alike == representation.rows_follow == alike
+    other = representation.with_rows(representation.rows + 1)
+    assert not other.rows_follow
+
+
+def test_rows_that_would_take_gigabytes_are_not_drawn_from_a_file():
+    assert not Representation(2**20, 2**10).draws_alike
+
+
+def test_rows_are_longer_along_the_axes():
+    axes = RANDOM.normal(size=(1100, 3)).astype(np.float16).astype(np.float32)
+    plain = Representation(1100, 20, seed=1)
+    found = replace(plain, axes=axes)
+    expected = (np.eye(1100) + axes.astype(np.float64) @ axes.T) @ plain.rows
+    np.testing.assert_allclose(found.rows, expected, rtol=1e-3)
+    assert found.rows_follow
+    assert not found.is_same(plain)
 
 
 def test_given_rows_are_used_and_not_drawn():

@@ -10,15 +10,19 @@ from numpy.typing import NDArray
 from openworld.recognition.adaptive.calibration import FEW_FEATURES, scored_samples
 from openworld.recognition.adaptive.groups import Grouping, Hashes
 from openworld.recognition.adaptive.held_out import hold_out, step_of_judged
-from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric, Whitening
+from openworld.recognition.adaptive.metric import (
+    LARGEST_SCATTER,
+    SAMPLES_FOR_AXES,
+    AdaptiveMetric,
+    Whitening,
+)
+from openworld.recognition.adaptive.representation import MANY_FEATURES
 from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.adaptive.scoring import sorted_classes
 from openworld.recognition.class_statistics import ClassStatistics
 
 POWERS = (1.0, 0.5, 0.25)
 _FEW_UNLIFTED = 32
-_MANY_FEATURES = 1024  # with more a lift often does not pay
-_SAMPLES_PER_FEATURE = 0.75  # fewer do not tell whether a lift of many features pays
 _LIFTED_PER_FEATURE = 64
 _LIFTED_TO_CHOOSE, _OF_MANY_TO_CHOOSE = 500, 1000  # rows of a lift that is only tried
 _FEWEST_APART = 3  # fewer do not show whether classes lie apart
@@ -51,8 +55,8 @@ def choose_metric(
     """
     n_features = samples.shape[1]
     n_classes = _n_judged(labels, groups)
-    many_features = _MANY_FEATURES < n_features <= LARGEST_SCATTER
-    enough = n_classes >= _FEWEST_CLASSES and len(samples) >= _SAMPLES_PER_FEATURE * n_features
+    many_features = MANY_FEATURES < n_features <= LARGEST_SCATTER
+    enough = n_classes >= _FEWEST_CLASSES and len(samples) >= SAMPLES_FOR_AXES * n_features
     candidates = candidate_metrics(n_features, n_lifted, random_state, lift_many=enough)
     few_features = not candidates[0].directions
     if n_classes < (2 if few_features else _FEWEST_CLASSES):
@@ -122,7 +126,7 @@ def candidate_metrics(
         kinds += [{"standardize": standardize, "n_lifted": lifted} for standardize in (False, True)]
     else:
         lifts = [lifted] if n_features > LARGEST_SCATTER else [0, lifted]
-        if n_features > _MANY_FEATURES and not lift_many:
+        if n_features > MANY_FEATURES and not lift_many:
             lifts = lifts[:1]
         kinds = [
             {"standardize": standardize, "n_lifted": rows}

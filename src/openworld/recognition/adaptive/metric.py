@@ -13,9 +13,11 @@ from scipy.linalg.blas import strmm
 from scipy.linalg.lapack import strtri
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from openworld.recognition.adaptive.representation import Representation
+from openworld.recognition.adaptive.representation import MANY_FEATURES, Representation, rounded
+from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.blas import one_blas_thread
 from openworld.recognition.class_statistics import ClassStatistics
 from openworld.recognition.validation import check_labels
@@ -27,6 +29,9 @@ _ROWS_AT_ONCE = 16384
 _CENTER_SAMPLES = 5  # with so many samples a class has half of its weight in the center
 _COLUMNS_AT_ONCE = 128  # of triangular matrices
 _SAMPLES_PER_FEATURE = 2  # fewer do not show in which directions samples spread
+SAMPLES_FOR_AXES = 0.4  # the same for each of many features, of which the main directions are enough
+_SAMPLES_TO_FIND_AXES = 3000
+_AXES = 512
 _SAMPLES_TO_INVERT = 5  # for each feature: with fewer, the inverse covariance fits the samples too closely
 _FEWEST_TO_DIFFER = 8  # fewer classes do not show in which directions others differ
 _NO_VARIANCE = 1e-30  # a variance of represented features that float32 could not tell from none
@@ -165,15 +170,49 @@ def _fitted_lift(
 ) -> Representation:
     """Return the representation with the lift fitted to samples, as far as they are enough."""
     n_samples, n_features = samples.shape
+    if representation.directions and n_features > MANY_FEATURES:
+        enough = n_samples >= SAMPLES_FOR_AXES * n_features
+        return (
+            replace(representation, axes=_axes(representation, samples, labels)) if enough else representation
+        )
     if representation.directions:
-        enough = n_samples >= _SAMPLES_PER_FEATURE * n_features and n_features <= LARGEST_SCATTER
-        if enough:
-            representation = representation.stretched(_spread(representation, samples, labels))
-        return representation
+        enough = n_samples >= _SAMPLES_PER_FEATURE * n_features
+        return (
+            representation.stretched(_spread(representation, samples, labels)) if enough else representation
+        )
     within = _within(representation, samples, labels)
     if n_samples < _SAMPLES_TO_INVERT * n_features:
         within = np.eye(n_features) * np.trace(within) / n_features
     return representation.scaled_to(within)
+
+
+def _axes(representation: Representation, samples: NDArray[Any], labels: NDArray[Any]) -> Floats | None:
+    """Return axes A for which ``I + A A^T`` is a multiple of the fourth root of the covariance of samples.
+
+    The covariance is that before the lift, as in `_spread`, of some samples chosen by their content. It is
+    shrunk, and alike in all directions but those in which samples spread most.
+    """
+    classes = np.unique(labels)
+    kept = Reservoir(1, _SAMPLES_TO_FIND_AXES, precise_enough(samples))
+    kept.add(samples, labels)
+    some, codes = kept.samples(classes, kept.per_class)
+    n_classes = len(classes) if len(classes) < _FEWEST_TO_DIFFER else 1
+    spread = replace(representation, n_lifted=0)(some).astype(np.float64)
+    for part in [codes == code for code in range(n_classes)] if n_classes > 1 else [slice(None)]:
+        spread[part] -= spread[part].mean(axis=0)
+    n_samples, n_features = spread.shape
+    degrees = max(n_samples - n_classes, 1)
+    n_axes = min(_AXES, n_samples)
+    _, sizes, axes = randomized_svd(spread, n_axes, n_iter=2, transpose=False, random_state=0)
+    variances, total = sizes**2 / degrees, np.vdot(spread, spread) / degrees
+    level = total / n_features
+    if level < _NO_VARIANCE:
+        return None
+    shrinkage = _shrinkage(level, float(np.mean(variances**2) * n_axes) / n_features**2, n_features, degrees)
+    rest = max(total - variances.sum(), 0.0) / (n_features - n_axes)
+    shrunk = (1 - shrinkage) * np.append(variances, rest) + shrinkage * level
+    longer = (shrunk[:-1] / shrunk[-1]) ** 0.25 - 1
+    return rounded(axes.T * np.sqrt(np.maximum(longer, 0)))
 
 
 def _spread(
@@ -204,9 +243,13 @@ def oracle_approximating_shrinkage(covariance: NDArray[np.float64], n_samples: f
     Chen, Wiesel, Eldar, Hero: Shrinkage algorithms for MMSE covariance estimation, 2010, Eq. 23. It
     needs the covariance and the number of samples only, not the samples.
     """
-    n_features = len(covariance)
-    level = np.trace(covariance) / n_features
-    mean_square = np.vdot(covariance, covariance) / covariance.size
+    level = float(np.trace(covariance)) / len(covariance)
+    mean_square = float(np.vdot(covariance, covariance)) / covariance.size
+    return _shrinkage(level, mean_square, len(covariance), n_samples)
+
+
+def _shrinkage(level: float, mean_square: float, n_features: int, n_samples: float) -> float:
+    """Return the OAS shrinkage, from the mean variance and the mean square of a covariance."""
     denominator = (n_samples + 1.0) * (mean_square - level**2 / n_features)
     if denominator <= 0:
         return 1.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,12 @@ from openworld.recognition.validation import as_float
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
+MANY_FEATURES = 1024  # for a lift: with more it often does not pay
 _SAMPLES_AT_ONCE = 16384
 _ROWS_AT_ONCE = 256  # few enough to stay in a processor's cache
-_LARGEST_BLOCK = 4096
 _LEAST_WITHIN = 1e-3
 _ONE_UNIT = 10.0  # features whose deviations differ by less are taken to have the same unit
+_MOST_DRAWN = 2**28  # numbers
 _FAR = 1e6  # deviations from the mean; all that lies farther away is equally far
 _LARGEST = np.finfo(np.float64).max / 4  # so that a standardized sample from afar stays finite
 
@@ -37,7 +40,8 @@ class Representation:
        not lost in the next step.
     4. Divide by the length: what remains is a direction.
     5. Lift, if asked: ``max(0, P x)`` with `n_lifted` rows P, drawn from `seed`: as long as Gaussian ones,
-       and orthogonal in blocks, which covers the directions more evenly. They may be `stretched`.
+       and for up to 1,024 features orthogonal in blocks, which covers the directions more evenly. They may be
+       `stretched`, or those of more features along `axes`.
     6. Without `directions`, lift, if asked: ``cos(P x + p)`` with random phases p. These are random Fourier
        features (Rahimi and Recht, 2007): their dot product is a Gaussian kernel of the distance.
 
@@ -57,6 +61,8 @@ class Representation:
         False keeps the standardized features as they are, for few features whose lengths matter.
     preprocessing : transformer or None
         Fitted.
+    axes : array of shape (n_features, m), one more row if standardized, or None
+        With A for the axes, the rows P of the lift of many features become ``P + A A^T P``.
     """
 
     n_features: int
@@ -67,6 +73,7 @@ class Representation:
     length: float = 1.0
     directions: bool = True
     preprocessing: Any = None
+    axes: Floats | None = None
 
     @classmethod
     def of(
@@ -119,24 +126,44 @@ class Representation:
     def _n_directions(self) -> int:
         return self.n_features + (self.mean is not None and not self.keeps_distances)
 
+    @property
+    def rows_follow(self) -> bool:
+        """Whether the rows of the lift follow from `seed` and `axes`, and were not given."""
+        return self.draws_alike and np.array_equal(replace(self).rows, self.rows)
+
+    @property
+    def draws_alike(self) -> bool:
+        """Whether every machine draws the same rows: those of many features, unless they take gigabytes."""
+        may_be = self._has_many_features and self._n_directions * self.n_lifted <= _MOST_DRAWN
+        return may_be and isinstance(self.seed, Integral)
+
+    @property
+    def _has_many_features(self) -> bool:
+        return self.directions and self.n_features > MANY_FEATURES
+
     @cached_property
     def rows(self) -> Floats:
         """The rows P of the lift, as columns: shape (n_features, n_lifted), one more if standardized: of the
         constant, or the phases p.
 
-        They are float16 numbers, which take half the room in a model file, until `scaled_to` a class.
+        They are float16 numbers, which take half the room in a model file, until `scaled_to` a class. Those
+        of many features follow from `seed` and `axes` on every machine.
         """
+        if self._has_many_features:  # Gaussian rows of so many values are nearly orthogonal
+            rows = _nearly_gaussian(self.seed, (self._n_directions, self.n_lifted))
+            if self.axes is None:
+                return rows
+            axes = self.axes.astype(np.float64)  # which leaves hardly any difference to the rounding below
+            return rounded(rows + axes @ (axes.T @ rows))
         random, n = np.random.default_rng(self.seed), self._n_directions - (not self.directions)
-        if n > _LARGEST_BLOCK or not self.n_lifted:  # Gaussian rows of so many values are nearly orthogonal
-            return _rounded(random.standard_normal((n, self.n_lifted), dtype=np.float32))
-        blocks = []
+        blocks = [np.empty((n, 0), dtype=np.float32)]
         for _ in range(0, self.n_lifted, n):
             block, _ = np.linalg.qr(random.standard_normal((n, n), dtype=np.float32))
             blocks.append(block * np.sqrt(random.chisquare(n, n)).astype(np.float32))
         rows = np.hstack(blocks)[:, : self.n_lifted]
         if not self.directions:
             rows = np.vstack([rows, random.uniform(0, 2 * np.pi, self.n_lifted).astype(np.float32)])
-        return _rounded(rows)
+        return rounded(rows)
 
     def with_rows(self, rows: Floats) -> Representation:
         """Return the map with given rows of the lift, from a model file, instead of drawing them."""
@@ -153,7 +180,7 @@ class Representation:
         values, vectors = np.linalg.eigh(spread)
         rows = (vectors * np.maximum(values, 0) ** 0.25) @ vectors.T @ self.rows
         length = np.linalg.norm(rows)
-        return self.with_rows(_rounded(rows * (np.linalg.norm(self.rows) / length))) if length else self
+        return self.with_rows(rounded(rows * (np.linalg.norm(self.rows) / length))) if length else self
 
     def scaled_to(self, within: Doubles) -> Representation:
         """Return the map with rows of random Fourier features at the scale of a class.
@@ -229,7 +256,17 @@ class Representation:
         return rooted
 
 
-def _rounded(rows: Floats) -> Floats:
+def _nearly_gaussian(seed: int, shape: tuple[int, int]) -> Floats:
+    """Return sums of 16 random signs over 4, which no change of numpy's distributions alters."""
+    if not isinstance(seed, Integral):
+        seed = int(np.random.default_rng(seed).integers(2**63))
+    size = math.prod(shape)
+    words = np.random.PCG64(seed).random_raw(-(-size // 4)).astype("<u8").view("<u2")[:size]
+    return np.asarray((np.bitwise_count(words).astype(np.float32) - 8) / 2).reshape(shape)
+
+
+def rounded(rows: NDArray[Any]) -> Floats:
+    """Round to float16."""
     return np.asarray(rows.astype(np.float16, order="C"), dtype=np.float32)
 
 
