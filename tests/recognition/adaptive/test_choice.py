@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_iris
 from openworld.recognition.adaptive import choice, held_out
 from openworld.recognition.adaptive.choice import candidate_metrics, choose_metric
 from openworld.recognition.adaptive.held_out import hold_out
-from openworld.recognition.adaptive.metric import LARGEST_SCATTER
+from openworld.recognition.adaptive.metric import LARGEST_SCATTER, AdaptiveMetric
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
 
@@ -195,3 +195,17 @@ def test_with_very_many_classes_only_some_are_judged(monkeypatch):
     monkeypatch.setattr(choice, "hold_out", lambda *parts: judged.append(parts[4]) or hold_out(*parts))
     chosen(DIGITS[:300], DIGIT[:300])
     assert all(np.unique(codes).tolist() == [0, 3, 6, 9] for codes in judged)
+
+
+@pytest.mark.parametrize(
+    ("promised", "gain", "expected"),
+    [
+        ({0.5: 0.805, 0.25: 0.79}, 0.0, 0.5),
+        ({0.5: 0.805, 0.25: 0.79}, 0.0075, 1.0),
+        ({0.5: 0.805, 0.25: 0.81}, 0.0075, 0.25),
+        ({0.5: 0.8, 0.25: 0.8}, 0.0, 1.0),
+    ],
+)
+def test_another_power_has_to_promise_more(monkeypatch, promised, gain, expected):
+    monkeypatch.setattr(choice, "_promised", lambda metric, power: promised[power])
+    assert choice._best_power(AdaptiveMetric(), 0.8, (), gain) == expected

@@ -21,6 +21,8 @@ from openworld.recognition.adaptive.reservoir import Reservoir, precise_enough
 from openworld.recognition.adaptive.scoring import sorted_classes
 from openworld.recognition.class_statistics import ClassStatistics
 
+Judged = tuple[NDArray[Any], NDArray[np.intp], Grouping | None]
+
 POWERS = (1.0, 0.5, 0.25)
 _FEW_UNLIFTED = 32
 _LIFTED_PER_FEATURE = 64
@@ -47,7 +49,8 @@ def choose_metric(
 
     Of candidates with a lift, or of those without, the one that promises the largest OSCR area is chosen, the
     simpler one unless another pays; without a lift also the power of the shrinkage. Many features are lifted
-    only if the lift promises clearly more: counts of words gain, the features of a deep network do not.
+    only if the lift promises clearly more: counts of words gain, the features of a deep network do not. With
+    a lift of many features another power is chosen if it promises clearly more, too.
 
     Fewer than eight classes of several samples say too little to choose between similar candidates: there the
     first lift is the default, which also suits the classes that come later, and many features are not lifted.
@@ -82,11 +85,20 @@ def choose_metric(
         found = _promised(candidate, *judged, candidate.power)
         if found > quality + gain:
             best, quality = candidate, found
-    if best.n_lifted:
-        return AdaptiveMetric(**{**best.get_params(), "n_lifted": lifted_dimensions(n_features, n_lifted)})
-    promised = {power: _promised(best, *judged, power) for power in POWERS if power != best.power}
-    power = max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
-    return AdaptiveMetric(**{**best.get_params(), "power": power})
+    power = best.power
+    if many_features or not best.n_lifted:
+        power = _best_power(best, quality, judged, gain=_GAIN_OF_MANY if best.n_lifted else 0.0)
+    rows = lifted_dimensions(n_features, n_lifted) if best.n_lifted else 0
+    return AdaptiveMetric(**{**best.get_params(), "n_lifted": rows, "power": power})
+
+
+def _best_power(metric: AdaptiveMetric, quality: float, judged: Judged, gain: float) -> float:
+    """Return the power of the shrinkage that promises most; another than now only if it gains as much.
+
+    `quality` is what the metric promises as it is.
+    """
+    promised = {power: _promised(metric, *judged, power) - gain for power in POWERS if power != metric.power}
+    return max(POWERS, key=lambda power: round(promised.get(power, quality), 12))
 
 
 def _n_judged(labels: NDArray[Any], groups: Hashes | None) -> int:
@@ -158,9 +170,7 @@ def _some(
     return found, classes[codes], kept.groups(classes)
 
 
-def _judged(
-    samples: NDArray[Any], labels: NDArray[Any], groups: Hashes | None
-) -> tuple[NDArray[Any], NDArray[np.intp], Grouping | None]:
+def _judged(samples: NDArray[Any], labels: NDArray[Any], groups: Hashes | None) -> Judged:
     """Return some of the samples, of some classes where there are very many, with the positions of these."""
     classes = np.unique(labels)
     kept = Reservoir(2, _JUDGED, precise_enough(samples))
