@@ -282,7 +282,8 @@ class AdaptiveMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         features in different units.
     n_lifted : int, default=0
         Rows of the random ReLU lift; 0 for none. It costs `n_lifted` squared in memory and time. From two
-        samples for each feature on, the rows are longer in the directions in which samples spread more.
+        samples for each feature on, or for five of more than 1,024, the rows are longer in the directions in
+        which samples spread more.
     random_state : int, default=0
         Determines the lift.
     directions : bool, default=True
