@@ -9,7 +9,7 @@ the rows of the lift of many features, which follow from random bits: numpy prom
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from openworld.index.growing_rows import GrowingRows
+from openworld.model_file.metrics import (
+    MAPPED,
+    REPRESENTED,
+    SAMPLE,
+    describe_metric,
+    restore_metric,
+    restore_whitening,
+)
 from openworld.model_file.packing import (
     Arrays,
     Document,
@@ -37,12 +45,9 @@ from openworld.model_file.packing import (
     unpack_triangle,
     unpack_zeros,
 )
-from openworld.model_file.transformers import describe_transformer, restore_transformer
 from openworld.recognition import AdaptiveMetric, ClassStatistics, ColdStartRecognizer, OpenWorldRecognizer
 from openworld.recognition.adaptive.cold_start import FEWEST_CLASSES, StartingMemory
 from openworld.recognition.adaptive.memory import ClassMemory
-from openworld.recognition.adaptive.metric import Whitening
-from openworld.recognition.adaptive.representation import Representation
 from openworld.recognition.adaptive.reservoir import Reservoir
 from openworld.recognition.adaptive.score import ScoreCalibration
 from openworld.recognition.adaptive.scoring import ScoringModel, by_row, sorted_classes
@@ -50,12 +55,6 @@ from openworld.recognition.adaptive.scoring_index import ScoreIndex
 from openworld.recognition.adaptive.training import TrainingBatch
 from openworld.recognition.class_sums import PooledScatter
 
-# Bounds of what learning can make, so that no product overflows later: of a sample, of its representation (a
-# direction, a lifted one, or a million deviations), and of the metric's map and all that it has mapped.
-_SAMPLE = float(np.finfo(np.float32).max)
-_REPRESENTED = 1e9
-_MAPPED = 1e18
-_PREPROCESSING = "preprocessing"  # with which the names of its arrays begin
 # Arrays of the state with one value for each class, in the order of the sorted labels.
 SORTED_BY_LABEL = ("rows", "penalties", "factors", "radii")
 
@@ -83,9 +82,7 @@ def describe(model: OpenWorldRecognizer, exact: bool) -> tuple[Document, Arrays]
             raise ModelFileError("Preprocessing can be saved once it is fitted, with the second class.")
         return {"parameters": parameters, "state": None}, {"starting": model.memory_.batch().samples, **kept}
     state = model.state()
-    metric, metric_arrays = _describe_metric(model.metric_, exact)
-    if exact or not _map_follows(model):
-        metric_arrays["metric.map"] = pack_triangle(model.metric_.whitening_.map.T, np.float32)
+    metric, metric_arrays = describe_metric(model.metric_, model.statistics_, exact)
     lengths = model.memory_.lengths
     samples, codes = model.reservoir_.samples(np.array(labels, dtype=object), sys.maxsize)
     document: Document = {
@@ -124,14 +121,6 @@ def _describe_kept(model: OpenWorldRecognizer) -> Arrays:
     return groups | ({"unknowns": unknowns} if len(unknowns) else {})
 
 
-def _map_follows(model: OpenWorldRecognizer) -> bool:
-    """Return whether the map of the metric is that of the statistics, and not one from before a change."""
-    metric = model.metric_
-    if not len(model.statistics_):
-        return False
-    return np.array_equal(Whitening.of(model.statistics_, metric.power).map, metric.whitening_.map)
-
-
 def _describe_calibration(calibration: ScoreCalibration) -> Document:
     return {
         name: None if isinstance(value, float) and np.isnan(value) else value
@@ -149,34 +138,6 @@ def _describe_scatter(statistics: ClassStatistics, exact: bool) -> Arrays:
     return {"scatter": pack_triangle(matrix, np.float64), "scatter_rows": scatter.rows}
 
 
-def _describe_metric(metric: AdaptiveMetric, exact: bool) -> tuple[Document, Arrays]:
-    representation, whitening = metric.representation_, metric.whitening_
-    document = {
-        "type": "AdaptiveMetric",
-        "standardize": representation.mean is not None,
-        "n_lifted": representation.n_lifted,
-        **plain_random_state({"random_state": representation.seed}),
-        "length": representation.length,
-        "directions": representation.directions,
-        "power": metric.power,
-        "shrinkage": whitening.shrinkage,
-        "per_sample": whitening.per_sample,
-    }
-    arrays: Arrays = {"metric.centre": whitening.center}
-    if representation.axes is not None:
-        arrays["metric.axes"] = representation.axes.astype(np.float16)
-    if representation.n_lifted and (exact or not representation.rows_follow):
-        rows, short = representation.rows, representation.rows.astype(np.float16)
-        arrays["metric.rows"] = short if np.array_equal(short, rows) else rows
-    if representation.preprocessing is not None:
-        described, found = describe_transformer(representation.preprocessing, _PREPROCESSING)
-        document |= {"n_features": representation.n_features, "preprocessing": described}
-        arrays |= found
-    if representation.mean is not None and representation.scale is not None:
-        arrays |= {"metric.mean": representation.mean, "metric.scale": representation.scale}
-    return document, arrays
-
-
 def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) -> Any:
     """Return the recognizer; `labels` and the counts were checked before."""
     parameters = {**document["parameters"]}
@@ -190,26 +151,24 @@ def restore(kind: Any, document: Document, arrays: Arrays, labels: list[Any]) ->
         starting = _restore_starting(model, arrays, labels, counts, n_features)
         _restore_unknowns(starting.memory_, arrays, n_features)
         return starting
-    metric = _restore_metric(document["metric"], arrays, n_features)
+    metric = restore_metric(document["metric"], arrays, n_features)
     if (fitted := metric.representation_.preprocessing) is not None:
         model.preprocessing = clone(fitted)
     metric.statistics_, lengths = ClassStatistics("pooled"), ClassStatistics("per_class")
     if labels:
         n_classes, n_dimensions = len(labels), metric.representation_.n_dimensions
-        most = _REPRESENTED * counts[:, np.newaxis]
+        most = REPRESENTED * counts[:, np.newaxis]
         sums = require_floats(arrays["sums"], (n_classes, n_dimensions), "sums", most=most)
         scatter = _restore_scatter(arrays, n_dimensions, float(counts.sum()))
-        most = _SAMPLE * n_features * counts
+        most = SAMPLE * n_features * counts
         length_sums = require_floats(arrays["length_sums"], (n_classes,), "lengths", most=most)
-        length_scatter = require_floats(
-            arrays["length_scatter"], (n_classes,), "lengths", most=_SAMPLE * most
-        )
+        length_scatter = require_floats(arrays["length_scatter"], (n_classes,), "lengths", most=SAMPLE * most)
         require(bool(np.all(length_sums >= 0) and np.all(length_scatter >= 0)), "lengths")
         metric.statistics_ = ClassStatistics.restore(labels, counts, sums, "pooled", scatter)
         lengths = ClassStatistics.restore(
             labels, counts, length_sums[:, np.newaxis], "per_class", length_scatter[:, np.newaxis, np.newaxis]
         )
-    metric.whitening_ = _restore_whitening(document["metric"], arrays, metric)
+    metric.whitening_ = restore_whitening(document["metric"], arrays, metric)
     reservoir = _restore_reservoir(document["reservoir"], arrays, labels, counts, n_features)
     memory = ClassMemory(metric.representation_, metric.statistics_, lengths, reservoir)
     _restore_unknowns(memory, arrays, n_features)
@@ -222,7 +181,7 @@ def _restore_starting(
 ) -> ColdStartRecognizer:
     """Return a recognizer that knows too little to recognize anything."""
     require(isinstance(model, ColdStartRecognizer) and len(labels) < FEWEST_CLASSES, "state")
-    samples = require_floats(arrays["starting"], (int(counts.sum()), n_features), "starting", most=_SAMPLE)
+    samples = require_floats(arrays["starting"], (int(counts.sum()), n_features), "starting", most=SAMPLE)
     starting: ColdStartRecognizer = model.start(n_features)
     if labels:
         names = np.repeat(np.array(labels, dtype=object), counts.astype(np.intp))
@@ -247,60 +206,9 @@ def _check_parameters(parameters: Document) -> None:
         require_whole(parameters["random_state"], "parameters")
 
 
-def _restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> AdaptiveMetric:
-    preprocessing, n_features = None, n_features_in
-    if "preprocessing" in document:
-        preprocessing = restore_transformer(document["preprocessing"], arrays, _PREPROCESSING)
-        n_features = require_whole(document["n_features"], "metric", 1)
-    require(document["type"] == "AdaptiveMetric" and isinstance(document["standardize"], bool), "metric")
-    standardize, n_lifted = document["standardize"], require_whole(document["n_lifted"], "metric")
-    seed, mean, scale = document["random_state"], None, None
-    if seed is not None:
-        require_whole(seed, "metric")
-    if standardize:
-        mean = require_floats(arrays["metric.mean"], (n_features,), "metric", most=_SAMPLE)
-        scale = require_floats(arrays["metric.scale"], (n_features,), "metric")
-        require(bool(np.all(scale > 0)), "metric")
-    length = require_number(document["length"], "metric", np.finfo(np.float64).tiny)
-    directions = document.get("directions", True)  # this and what has a default below: not in format 1
-    require(directions is True or (directions is False and standardize), "metric")
-    representation = Representation(n_features, n_lifted, seed, mean, scale, length, directions)
-    if n_lifted:
-        representation = _restore_lift(representation, arrays)
-    power = require_number(document.get("power", 1.0), "metric", 0)
-    metric = AdaptiveMetric(
-        standardize=standardize, n_lifted=n_lifted, random_state=seed, directions=directions, power=power
-    )
-    if preprocessing is not None:
-        representation = representation.after(preprocessing)
-    metric.n_features_in_, metric.representation_ = n_features_in, representation
-    return metric
-
-
-def _restore_lift(representation: Representation, arrays: Arrays) -> Representation:
-    """Return the map with the rows of its lift: those of the file, or drawn again."""
-    n_directions, n_lifted = (
-        representation.n_features + (representation.mean is not None),
-        representation.n_lifted,
-    )
-    if "metric.axes" in arrays:
-        axes = arrays["metric.axes"]
-        require_floats(axes, (n_directions, axes.shape[-1]), "metric", np.float16)
-        representation = replace(representation, axes=axes.astype(np.float32))
-    if "metric.rows" in arrays:
-        rows = arrays["metric.rows"]
-        require(rows.dtype in (np.float16, np.float32), "metric")
-        most = _REPRESENTED / (representation.n_features + 1)
-        require_floats(rows, (n_directions, n_lifted), "metric", rows.dtype, most)
-        return representation.with_rows(rows.astype(np.float32))
-    require(representation.draws_alike and arrays["metric.centre"].shape == (n_lifted,), "metric")
-    require(bool(np.all(np.isfinite(representation.rows))), "metric")
-    return representation
-
-
 def _restore_scatter(arrays: Arrays, n_dimensions: int, n_samples: float) -> PooledScatter:
     matrix, rows = arrays["scatter"], arrays.get("scatter_rows", np.empty((0, n_dimensions)))
-    most = _REPRESENTED**2 * n_samples
+    most = REPRESENTED**2 * n_samples
     if matrix.ndim == 2:  # up to format 2
         require_floats(matrix, (n_dimensions, n_dimensions), "scatter", most=most)
     else:
@@ -309,26 +217,6 @@ def _restore_scatter(arrays: Arrays, n_dimensions: int, n_samples: float) -> Poo
     require(bool(np.all(matrix.diagonal() >= 0)), "scatter")
     require_floats(rows, (len(rows), n_dimensions), "scatter", most=most**0.5)
     return PooledScatter(rows, np.array(matrix))
-
-
-def _restore_whitening(document: Document, arrays: Arrays, metric: AdaptiveMetric) -> Whitening:
-    n_dimensions = metric.representation_.n_dimensions
-    stored = arrays.get("metric.map")
-    if stored is None:
-        require(len(metric.statistics_) > 0, "metric")
-        whitening_map = Whitening.of(metric.statistics_, metric.power).map
-    elif stored.ndim == 2:  # up to format 2
-        shape = (n_dimensions, n_dimensions)
-        whitening_map = require_floats(stored, shape, "metric", np.float32, _MAPPED)
-    else:
-        require(stored.dtype == np.float32, "metric")
-        whitening_map = np.ascontiguousarray(unpack_triangle(stored, n_dimensions, "metric", _MAPPED).T)
-    return Whitening(
-        require_floats(arrays["metric.centre"], (n_dimensions,), "metric", np.float32, _REPRESENTED),
-        whitening_map,
-        require_number(document["shrinkage"], "metric", 0),
-        require_number(document.get("per_sample", 0.0), "metric", 0),
-    )
 
 
 def _restore_reservoir(
@@ -342,7 +230,7 @@ def _restore_reservoir(
     total = require_whole(document["total"], "reservoir")
     dtype = document["dtype"]
     require(dtype in ("float32", "float64"), "reservoir")
-    samples = unpack_zeros(arrays, "reservoir", (int(of_class.sum()), n_features), dtype, _SAMPLE)
+    samples = unpack_zeros(arrays, "reservoir", (int(of_class.sum()), n_features), dtype, SAMPLE)
     reservoir = Reservoir(size, total, dtype)
     names = np.repeat(np.array(labels, dtype=object), of_class)
     reservoir.add(samples, names, *unpack_groups(arrays, len(names)))
@@ -363,7 +251,7 @@ def _restore_state(
     n_rows = len(vectors)
     require(rows.dtype == np.int64 and rows.shape == (n_classes,), "state")
     require(len(np.unique(rows)) == n_classes and rows.min() >= 0 and rows.max() < n_rows, "state")
-    require_floats(vectors, (n_rows, metric.representation_.n_dimensions), "state", np.float32, _MAPPED)
+    require_floats(vectors, (n_rows, metric.representation_.n_dimensions), "state", np.float32, MAPPED)
     penalties = require_floats(arrays["penalties"], (n_classes,), "state", np.float32)
     factors = np.ones_like(penalties) if old else arrays["factors"]
     require_floats(factors, (n_classes,), "state", np.float32)
