@@ -49,7 +49,7 @@ def test_the_model_itself_is_not_changed():
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "size", "per_class"), [(5, 4, 2), (5, 30, 10), (5, 90, 12), (900, 6, 3)]
+    ("n_classes", "size", "per_class"), [(5, 4, 2), (5, 30, 10), (5, 90, 30), (5, 240, 40), (900, 6, 3)]
 )
 def test_a_class_lends_a_third_of_its_samples_or_half_of_few(n_classes, size, per_class):
     features, labels = classes(n_classes, size)

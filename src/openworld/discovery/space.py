@@ -18,7 +18,7 @@ Floats = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
 
 MOST_KNOWN = 2_400
-MOST_OF_A_CLASS = 12
+MOST_OF_A_CLASS = 40
 _ROWS_AT_ONCE = 4_096
 
 
