@@ -103,10 +103,8 @@ def restore_metric(document: Document, arrays: Arrays, n_features_in: int) -> Ad
 
 def _restore_lift(representation: Representation, arrays: Arrays) -> Representation:
     """Return the map with the rows of its lift: those of the file, or drawn again."""
-    n_directions, n_lifted = (
-        representation.n_features + (representation.mean is not None),
-        representation.n_lifted,
-    )
+    n_lifted = representation.n_lifted
+    n_directions = representation.n_features + (representation.mean is not None)
     if "metric.axes" in arrays:
         axes = arrays["metric.axes"]
         require_floats(axes, (n_directions, axes.shape[-1]), "metric", np.float16)

@@ -170,16 +170,13 @@ def _fitted_lift(
 ) -> Representation:
     """Return the representation with the lift fitted to samples, as far as they are enough."""
     n_samples, n_features = samples.shape
-    if representation.directions and n_features > MANY_FEATURES:
-        enough = n_samples >= SAMPLES_FOR_AXES * n_features
-        return (
-            replace(representation, axes=_axes(representation, samples, labels)) if enough else representation
-        )
     if representation.directions:
-        enough = n_samples >= _SAMPLES_PER_FEATURE * n_features
-        return (
-            representation.stretched(_spread(representation, samples, labels)) if enough else representation
-        )
+        many_features = n_features > MANY_FEATURES
+        if n_samples < (SAMPLES_FOR_AXES if many_features else _SAMPLES_PER_FEATURE) * n_features:
+            return representation
+        if many_features:
+            return replace(representation, axes=_axes(representation, samples, labels))
+        return representation.stretched(_spread(representation, samples, labels))
     within = _within(representation, samples, labels)
     if n_samples < _SAMPLES_TO_INVERT * n_features:
         within = np.eye(n_features) * np.trace(within) / n_features
